@@ -1,0 +1,1 @@
+"""Reads GPU nodes, and judges what it read."""

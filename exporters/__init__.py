@@ -1,0 +1,1 @@
+"""Writes what the collector read: everything that leaves a node."""
