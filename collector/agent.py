@@ -1,0 +1,186 @@
+"""The agent: takes what its source delivers, makes Snapshots, hands them to its exporters. Nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from collector.assembly import Assembly
+from collector.deadlines import Deadlines
+from collector.identity import UNASSIGNED, Host, Names, settle_names
+from collector.protocols import Exporter, Source
+from collector.readings import Layout, Message, Reading
+from collector.state import AgentState, StateStore
+
+_logger = logging.getLogger("rackwatt.agent")
+
+_CLOSE_SECONDS = 5.0
+"""Longest that closing one source or exporter may take before it is left behind."""
+_SLOW_TICK_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """Where the node's names may come from.
+
+    Attributes:
+        rack: Configured rack, or None.
+        node: Configured node, or None.
+        environment: Environment variables.
+    """
+
+    rack: str | None
+    node: str | None
+    environment: Mapping[str, str]
+
+
+class Agent:
+    """One node's agent."""
+
+    def __init__(
+        self,
+        source: Source,
+        exporters: Sequence[Exporter],
+        *,
+        naming: Naming,
+        host: Host,
+        store: StateStore,
+        deadlines: Deadlines,
+        monotonic: Callable[[], float] = time.monotonic,
+        wall_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        """Put the parts together; nothing runs before `run`.
+
+        Args:
+            source: What reads.
+            exporters: What writes.
+            naming: Where the node's names may come from.
+            host: What the operating system says.
+            store: What is remembered over a restart.
+            deadlines: How long silence is borne.
+            monotonic: Clock in seconds.
+            wall_ns: Unix time in nanoseconds.
+        """
+        self._source = source
+        self._exporters = tuple(exporters)
+        self._naming = naming
+        self._host = host
+        self._store = store
+        self._deadlines = deadlines
+        self._monotonic = monotonic
+        self._wall_ns = wall_ns
+        self._assembly: Assembly | None = None
+        self._names: Names | None = None
+        self._published_at = float("-inf")
+        self._said: str | None = None
+        self._stale_said = False
+        self._last_reading_at: float | None = None
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until `stop` is set, then close everything within a bounded time.
+
+        Raises:
+            ConfigurationError: An exporter cannot start as it is configured.
+        """
+        started: list[Exporter] = []
+        try:
+            for exporter in self._exporters:
+                await exporter.start()
+                started.append(exporter)
+            await self._source.start(self.deliver)
+            await self._tick_until(stop)
+        finally:
+            await _close("the reader", self._source)
+            for exporter in reversed(started):
+                await _close(type(exporter).__name__, exporter)
+
+    def deliver(self, message: Message) -> None:
+        """Take a message of the source; after a Reading the exporters have a new Snapshot."""
+        assembly = self._assembly or self._settle(message)
+        if isinstance(message, Layout):
+            assembly.apply_layout(message)
+            self._remember(message)
+            return
+        assembly.apply_reading(message)
+        self._say(message)
+        self._publish(assembly)
+
+    async def _tick_until(self, stop: asyncio.Event) -> None:
+        """Publish while the source is silent, too, so that ages grow where they are seen."""
+        while not stop.is_set():
+            try:
+                async with asyncio.timeout(_SLOW_TICK_SECONDS):
+                    await stop.wait()
+            except TimeoutError:
+                self._tick()
+
+    def _tick(self) -> None:
+        now = self._monotonic()
+        silent_for = now - self._last_reading_at if self._last_reading_at is not None else 0.0
+        if silent_for > self._deadlines.stale and not self._stale_said:
+            self._stale_said = True
+            _logger.warning("the reader has been silent for %.1f s; its data are stale", silent_for)
+        if self._assembly is not None and now - self._published_at > self._deadlines.stale / 2:
+            self._publish(self._assembly)
+
+    def _publish(self, assembly: Assembly) -> None:
+        snapshot = assembly.snapshot(self._source.restarts)
+        self._published_at = self._monotonic()
+        for exporter in self._exporters:
+            exporter.publish(snapshot)
+
+    def _settle(self, message: Message) -> Assembly:
+        """Settle the node's names with the first message; they stay until the agent restarts."""
+        gpus = message.gpus if isinstance(message, Layout) else ()
+        serials = {gpu.texts.get("chassis_serial", "") for gpu in gpus if gpu.present} - {""}
+        self._names = settle_names(
+            rack=self._naming.rack,
+            node=self._naming.node,
+            environment=self._naming.environment,
+            state=self._store.state,
+            chassis_serial=serials.pop() if len(serials) == 1 else "",
+            hostname=self._host.hostname,
+        )
+        _logger.info("this is node %s of rack %s", self._names.node, self._names.rack)
+        self._assembly = Assembly(
+            self._names, self._host, self._deadlines, monotonic=self._monotonic, wall_ns=self._wall_ns
+        )
+        return self._assembly
+
+    def _remember(self, layout: Layout) -> None:
+        if self._names is not None:
+            rack = "" if self._names.rack == UNASSIGNED else self._names.rack
+            self._store.save(AgentState(rack=rack, node=self._names.node, gpus=layout.gpus))
+
+    def _say(self, reading: Reading) -> None:
+        """Log what changed, once."""
+        self._last_reading_at = self._monotonic()
+        if self._stale_said and reading.up:
+            self._stale_said = False
+            _logger.info("the reader brings data again")
+        said = "" if reading.up else reading.reason
+        if said != self._said:
+            self._said = said
+            if said:
+                _logger.warning("NVML cannot be read: %s", said)
+            else:
+                _logger.info("NVML is read")
+        for incident in reading.incidents:
+            _logger.warning(
+                "%s on %s%s", incident.kind, incident.gpu_uuid or "an unknown GPU", _code(incident.code)
+            )
+
+
+def _code(code: int | None) -> str:
+    return "" if code is None else f": {code}"
+
+
+async def _close(name: str, part: Source | Exporter) -> None:
+    try:
+        async with asyncio.timeout(_CLOSE_SECONDS):
+            await part.close()
+    except TimeoutError:
+        _logger.exception("%s did not close within %.0f s and is left behind", name, _CLOSE_SECONDS)

@@ -1,0 +1,180 @@
+"""Modules, the node as a whole, and the agent's account of itself."""
+
+from __future__ import annotations
+
+from collector.catalog.spec import (
+    Cadence,
+    Decode,
+    Entity,
+    FieldBinding,
+    Kind,
+    Level,
+    Metric,
+    Scope,
+    Unit,
+    ValueType,
+    derived,
+    reads,
+)
+
+MODULE = (
+    Metric(
+        name="module_power_watts",
+        kind=Kind.GAUGE,
+        unit=Unit.WATTS,
+        value_type=ValueType.FLOAT,
+        entity=Entity.MODULE,
+        level=Level.CORE,
+        cadence=Cadence.FAST,
+        help="Power of a superchip module, its GPUs and CPU together: average of the last second.",
+        maximum=20_000,
+        parts=reads(
+            FieldBinding(
+                field="NVML_FI_DEV_POWER_AVERAGE",
+                scope=Scope.MODULE,
+                decode=Decode.UNSIGNED_32,
+                divide=1000,
+            ),
+            FieldBinding(
+                field="NVML_FI_DEV_POWER_INSTANT",
+                scope=Scope.MODULE,
+                decode=Decode.UNSIGNED_32,
+                divide=1000,
+            ),
+        ),
+    ),
+    Metric(
+        name="module_energy_joules_total",
+        kind=Kind.COUNTER,
+        unit=Unit.JOULES,
+        value_type=ValueType.FLOAT,
+        entity=Entity.MODULE,
+        level=Level.CORE,
+        cadence=Cadence.FAST,
+        help="Energy of a superchip module since the driver was loaded, from the hardware's own counter.",
+        parts=reads(FieldBinding(field="NVML_FI_DEV_ENERGY", scope=Scope.MODULE, divide=1000)),
+    ),
+)
+
+NODE = (
+    Metric(
+        name="node_info",
+        kind=Kind.INFO,
+        value_type=ValueType.INT,
+        entity=Entity.NODE,
+        level=Level.CORE,
+        cadence=Cadence.AGENT,
+        help="Identity of the node: host, boot, platform, driver, agent; whether it is simulated.",
+        maximum=1,
+        info_labels=(
+            "hostname",
+            "boot_id",
+            "platform",
+            "driver_version",
+            "cuda_version",
+            "kernel",
+            "agent_version",
+            "simulated",
+        ),
+        parts=derived(),
+    ),
+    Metric(
+        name="node_gpus_expected",
+        kind=Kind.GAUGE,
+        value_type=ValueType.INT,
+        entity=Entity.NODE,
+        level=Level.CORE,
+        cadence=Cadence.LINKS,
+        help="GPUs that the node should have, by its platform; absent while the platform is unknown.",
+        maximum=1024,
+        parts=derived(),
+    ),
+    Metric(
+        name="node_gpus_present",
+        kind=Kind.GAUGE,
+        value_type=ValueType.INT,
+        entity=Entity.NODE,
+        level=Level.CORE,
+        cadence=Cadence.FAST,
+        help="GPUs that answer now.",
+        maximum=1024,
+        parts=derived(),
+    ),
+)
+
+READ_ERRORS = (
+    "driver_not_loaded",
+    "gpu_is_lost",
+    "invalid_argument",
+    "memory",
+    "no_permission",
+    "operating_system",
+    "out_of_range",
+    "reset_required",
+    "timeout",
+    "undecodable",
+    "uninitialized",
+    "unknown",
+    "other",
+)
+"""Closed set of `agent_read_errors_total{error}`: NVML's error names (nvml.h, `nvmlReturn_t`) and our own
+`out_of_range` (a value that is physically impossible) and `undecodable` (an answer without meaning)."""
+
+_READER_CADENCES = (Cadence.FAST.value, Cadence.LINKS.value, Cadence.SLOW.value)
+
+
+def _agent(
+    name: str,
+    text: str,
+    kind: Kind,
+    *,
+    unit: Unit = Unit.NONE,
+    label: str | None = None,
+    values: tuple[str, ...] = (),
+) -> Metric:
+    return Metric(
+        name=f"agent_{name}",
+        kind=kind,
+        unit=unit,
+        value_type=ValueType.FLOAT if unit is Unit.SECONDS else ValueType.INT,
+        entity=Entity.AGENT,
+        level=Level.CORE,
+        cadence=Cadence.AGENT,
+        help=text,
+        label=label,
+        parts=derived(*values),
+    )
+
+
+AGENT = (
+    _agent("nvml_up", "1 while the agent reads the GPUs through NVML, 0 while it cannot.", Kind.GAUGE),
+    _agent(
+        "sample_age_seconds",
+        "Age of the oldest value of the cadence when the exposition was made.",
+        Kind.GAUGE,
+        unit=Unit.SECONDS,
+        label="cadence",
+        values=_READER_CADENCES,
+    ),
+    _agent(
+        "sweep_seconds",
+        "Time that the last sweep of the cadence took, in NVML for the most part.",
+        Kind.GAUGE,
+        unit=Unit.SECONDS,
+        label="cadence",
+        values=_READER_CADENCES,
+    ),
+    _agent(
+        "reader_restarts_total",
+        "Times that the reader was started anew because it hung or ended.",
+        Kind.COUNTER,
+    ),
+    _agent(
+        "read_errors_total",
+        "Values that could not be read or were impossible, by error.",
+        Kind.COUNTER,
+        label="error",
+        values=READ_ERRORS,
+    ),
+    _agent("nvml_calls_total", "Calls made to NVML.", Kind.COUNTER),
+)

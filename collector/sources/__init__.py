@@ -1,0 +1,1 @@
+"""Sources: what the agent reads from."""
