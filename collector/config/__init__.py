@@ -1,0 +1,38 @@
+"""Configuration: what the user wrote, checked, as frozen settings."""
+
+from __future__ import annotations
+
+from collector.config.load import (
+    Loaded,
+    StateDirectory,
+    can_write_directory,
+    choose_state_directory,
+    load_agent,
+    parse_agent,
+)
+from collector.config.schema import (
+    AgentConfiguration,
+    Listen,
+    LogSettings,
+    PrometheusSettings,
+    Sampling,
+)
+from collector.config.values import duration_seconds, listen_address, reachable_address, show_duration
+
+__all__ = [
+    "AgentConfiguration",
+    "Listen",
+    "Loaded",
+    "LogSettings",
+    "PrometheusSettings",
+    "Sampling",
+    "StateDirectory",
+    "can_write_directory",
+    "choose_state_directory",
+    "duration_seconds",
+    "listen_address",
+    "load_agent",
+    "parse_agent",
+    "reachable_address",
+    "show_duration",
+]

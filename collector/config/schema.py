@@ -1,0 +1,89 @@
+"""What can be configured: frozen settings with defaults that are right on the first run."""
+
+from __future__ import annotations
+
+import msgspec
+
+from collector.catalog.spec import Level
+
+AUTOMATIC_PLATFORM = "auto"
+"""Value of `platform` for which the hardware decides."""
+
+
+class Listen(msgspec.Struct, frozen=True):
+    """Address that a server listens on.
+
+    Attributes:
+        host: Host name or IP address, without brackets.
+        port: TCP port; 0 lets the system choose one.
+    """
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """Write it as in the configuration: `0.0.0.0:10072`, `[::]:10072`."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+class Sampling(msgspec.Struct, frozen=True, kw_only=True):
+    """How often what is read, by cadence of the catalogue.
+
+    Attributes:
+        fast_seconds: Power, utilization, clocks, temperatures, a GPU's NVLink traffic.
+        links_seconds: Each NVLink, errors, fabric, PCIe.
+        slow_seconds: What hardly changes: identity and modes.
+    """
+
+    fast_seconds: float = 1.0
+    links_seconds: float = 10.0
+    slow_seconds: float = 60.0
+
+
+class PrometheusSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The Prometheus exposition.
+
+    Attributes:
+        enabled: Whether `/metrics` is served.
+    """
+
+    enabled: bool = True
+
+
+class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The log, which goes to standard error.
+
+    Attributes:
+        format: One of `collector.logs.FORMATS`.
+        level: Least severe line that is written, one of `collector.logs.LEVELS`.
+    """
+
+    format: str = "human"
+    level: str = "info"
+
+
+class AgentConfiguration(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of an agent (CONTRACTS §6).
+
+    Attributes:
+        rack: Name of the rack; None leaves it to what the agent finds.
+        node: Name of the node; None leaves it to what the agent finds.
+        platform: Name of a profile, or `auto`.
+        listen: Where the agent serves.
+        state_dir: Absolute path where the agent keeps its state; None for the default place.
+        sampling: How often what is read.
+        level: How much is exported.
+        prometheus: The Prometheus exposition.
+        log: The log.
+    """
+
+    rack: str | None = None
+    node: str | None = None
+    platform: str = AUTOMATIC_PLATFORM
+    listen: Listen = Listen("0.0.0.0", 10072)  # noqa: S104 -- a scraper reads it from another machine
+    state_dir: str | None = None
+    sampling: Sampling = Sampling()
+    level: Level = Level.STANDARD
+    prometheus: PrometheusSettings = PrometheusSettings()
+    log: LogSettings = LogSettings()
