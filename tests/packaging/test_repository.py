@@ -34,7 +34,10 @@ FORBIDDEN = {
         rb"p[y]pi\.org|python[h]osted\.org|registry\.npm[j]s|proxy\.golan[g]\.org|crates\.i[o]\b"
         rb"|repo[0-9]?\.mave[n]\.|de[b]\.debian\.org|/simpl[e]/"
     ),
-    "path of one machine": re.compile(rb"(?<![\w.])/(?:roo[t]|wor[k]|User[s]|home/[a-z]+)/"),
+    # /home/kubernetes is no person's: Google's container-optimized OS keeps the GPU driver there.
+    "path of one machine": re.compile(
+        rb"(?<![\w.])/(?:roo[t]|wor[k]|User[s]|home/(?!kubernetes/bin/nvidia)[a-z]+)/"
+    ),
 }
 
 
