@@ -33,10 +33,12 @@ class Accounts:
     Attributes:
         up: Whether NVML is read now.
         restarts: Times that the source was started anew.
+        kernel_records_lost: Records of the kernel log that were overwritten before they were read.
     """
 
     up: bool = False
     restarts: int = 0
+    kernel_records_lost: int = 0
     _calls: int = 0
     _errors: Counter[str] = field(default_factory=Counter)
     _sweep_seconds: dict[str, float] = field(default_factory=dict)
@@ -70,8 +72,9 @@ class Accounts:
         for cadence in CADENCES:
             yield _row("agent_sweep_seconds", self._sweep_seconds.get(cadence), cadence)
         yield _row("agent_reader_restarts_total", self.restarts)
+        lost = {"kernel_log_overrun": self.kernel_records_lost}
         for error in READ_ERRORS:
-            yield _row("agent_read_errors_total", self._errors[error], error)
+            yield _row("agent_read_errors_total", self._errors[error] + lost.get(error, 0), error)
         yield _row("agent_nvml_calls_total", self._calls)
         for key, xid in self._xids.items():
             yield _row("gpu_xid_total", xid.count, *key)

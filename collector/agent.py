@@ -8,18 +8,24 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from collector.assembly import Assembly
 from collector.deadlines import Deadlines
+from collector.health.evaluate import Checker
 from collector.identity import UNASSIGNED, Host, Names, settle_names
-from collector.protocols import Exporter, Source
-from collector.readings import Layout, Message, Reading
-from collector.state import AgentState, StateStore
+from collector.kernel_watch import KernelWatch
+from collector.model import Snapshot
+from collector.protocols import Exporter, KernelLog, Source
+from collector.readings import KernelRecord, Layout, Message, Reading
+from collector.state import StateStore
 
 _logger = logging.getLogger("rackwatt.agent")
 
 _CLOSE_SECONDS = 5.0
 """Longest that closing one source or exporter may take before it is left behind."""
 _SLOW_TICK_SECONDS = 1.0
+"""How often Snapshots are made at least, however slow or silent the source is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,8 @@ class Agent:
         host: Host,
         store: StateStore,
         deadlines: Deadlines,
+        kernel_log: KernelLog | None = None,
+        checker: Checker | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         wall_ns: Callable[[], int] = time.time_ns,
     ) -> None:
@@ -61,6 +69,8 @@ class Agent:
             host: What the operating system says.
             store: What is remembered over a restart.
             deadlines: How long silence is borne.
+            kernel_log: What follows the kernel log; None to leave it alone.
+            checker: Judges the node; one with default thresholds where None.
             monotonic: Clock in seconds.
             wall_ns: Unix time in nanoseconds.
         """
@@ -72,12 +82,17 @@ class Agent:
         self._deadlines = deadlines
         self._monotonic = monotonic
         self._wall_ns = wall_ns
+        self._kernel_log = kernel_log
+        self._kernel_watch = KernelWatch(host.boot_id, store)
+        self._checker = checker
+        self._laid_out = False
         self._assembly: Assembly | None = None
         self._names: Names | None = None
         self._published_at = float("-inf")
         self._said: str | None = None
         self._stale_said = False
         self._last_reading_at: float | None = None
+        self._failing: set[str] = set()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set, then close everything within a bounded time.
@@ -91,8 +106,13 @@ class Agent:
                 await exporter.start()
                 started.append(exporter)
             await self._source.start(self.deliver)
+            if self._kernel_log is not None:
+                await self._kernel_log.start(self.take_record)
             await self._tick_until(stop)
         finally:
+            if self._kernel_log is not None:
+                await _close("the kernel log", self._kernel_log)
+            self._kernel_watch.save()
             await _close("the reader", self._source)
             for exporter in reversed(started):
                 await _close(type(exporter).__name__, exporter)
@@ -103,10 +123,18 @@ class Agent:
         if isinstance(message, Layout):
             assembly.apply_layout(message)
             self._remember(message)
+            self._laid_out = True
+            self._kernel_watch.hand_over(assembly)
             return
         assembly.apply_reading(message)
         self._say(message)
         self._publish(assembly)
+
+    def take_record(self, record: KernelRecord) -> None:
+        """Take a record of the kernel log; the next Snapshot has it."""
+        self._kernel_watch.take(record)
+        if self._assembly is not None and self._laid_out:
+            self._kernel_watch.hand_over(self._assembly)
 
     async def _tick_until(self, stop: asyncio.Event) -> None:
         """Publish while the source is silent, too, so that ages grow where they are seen."""
@@ -118,19 +146,34 @@ class Agent:
                 self._tick()
 
     def _tick(self) -> None:
+        self._kernel_watch.save()
         now = self._monotonic()
         silent_for = now - self._last_reading_at if self._last_reading_at is not None else 0.0
         if silent_for > self._deadlines.stale and not self._stale_said:
             self._stale_said = True
             _logger.warning("the reader has been silent for %.1f s; its data are stale", silent_for)
-        if self._assembly is not None and now - self._published_at > self._deadlines.stale / 2:
+        quiet = min(self._deadlines.stale / 2, _SLOW_TICK_SECONDS)
+        if self._assembly is not None and now - self._published_at > quiet:
             self._publish(self._assembly)
 
     def _publish(self, assembly: Assembly) -> None:
-        snapshot = assembly.snapshot(self._source.restarts)
+        lost = self._kernel_log.lost if self._kernel_log is not None else 0
+        snapshot = assembly.snapshot(self._source.restarts, kernel_records_lost=lost)
         self._published_at = self._monotonic()
         for exporter in self._exporters:
+            self._hand_over(exporter, snapshot)
+
+    def _hand_over(self, exporter: Exporter, snapshot: Snapshot) -> None:
+        """Publish to one exporter; a defect of its costs neither the others nor the source."""
+        name = type(exporter).__name__
+        try:
             exporter.publish(snapshot)
+        except Exception:
+            if name not in self._failing:
+                _logger.exception("%s cannot take the Snapshot; the others get it all the same", name)
+            self._failing.add(name)
+        else:
+            self._failing.discard(name)
 
     def _settle(self, message: Message) -> Assembly:
         """Settle the node's names with the first message; they stay until the agent restarts."""
@@ -146,14 +189,20 @@ class Agent:
         )
         _logger.info("this is node %s of rack %s", self._names.node, self._names.rack)
         self._assembly = Assembly(
-            self._names, self._host, self._deadlines, monotonic=self._monotonic, wall_ns=self._wall_ns
+            self._names,
+            self._host,
+            self._deadlines,
+            monotonic=self._monotonic,
+            wall_ns=self._wall_ns,
+            checker=self._checker,
         )
         return self._assembly
 
     def _remember(self, layout: Layout) -> None:
         if self._names is not None:
-            rack = "" if self._names.rack == UNASSIGNED else self._names.rack
-            self._store.save(AgentState(rack=rack, node=self._names.node, gpus=layout.gpus))
+            rack, node = ("" if name == UNASSIGNED else name for name in (self._names.rack, self._names.node))
+            state = msgspec.structs.replace(self._store.state, rack=rack, node=node, gpus=layout.gpus)
+            self._store.save(state)
 
     def _say(self, reading: Reading) -> None:
         """Log what changed, once."""
@@ -178,9 +227,11 @@ def _code(code: int | None) -> str:
     return "" if code is None else f": {code}"
 
 
-async def _close(name: str, part: Source | Exporter) -> None:
+async def _close(name: str, part: Source | Exporter | KernelLog) -> None:
     try:
         async with asyncio.timeout(_CLOSE_SECONDS):
             await part.close()
     except TimeoutError:
         _logger.exception("%s did not close within %.0f s and is left behind", name, _CLOSE_SECONDS)
+    except Exception:  # the others are closed all the same
+        _logger.exception("%s could not be closed", name)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
 
 from collector import catalog
 from collector.accounts import CADENCES, Accounts, Row
 from collector.deadlines import Deadlines
+from collector.errors import RackwattError
+from collector.event_log import EventLog
+from collector.health.evaluate import Checker, GpuName
+from collector.health.kernel_log import XidLine
 from collector.identity import Host, Names
-from collector.model import Event, Series, SeriesTable, Snapshot, Value
-from collector.readings import Batch, Incident, Layout, Reading
+from collector.model import Series, SeriesTable, Snapshot, Value
+from collector.readings import Batch, Block, KernelRecord, Layout, Reading
 from collector.timekeeping import SteadyClock
 
-_MAXIMUM_EVENTS = 1000
 _ORDER = {metric.name: position for position, metric in enumerate(catalog.ALL)}
 _NODE_INFO = catalog.BY_NAME["node_info"]
 _GPUS_EXPECTED = catalog.BY_NAME["node_gpus_expected"]
+
+
+class LayoutError(RackwattError):
+    """A Layout names series that the catalogue does not have."""
 
 
 class Assembly:
@@ -30,8 +36,18 @@ class Assembly:
         *,
         monotonic: Callable[[], float],
         wall_ns: Callable[[], int],
+        checker: Checker | None = None,
     ) -> None:
-        """Begin with nothing read."""
+        """Begin with nothing read.
+
+        Args:
+            names: Rack and node.
+            host: What the operating system says.
+            deadlines: How long silence is borne.
+            monotonic: Clock in seconds.
+            wall_ns: Unix time in nanoseconds.
+            checker: Judges the node; one with default thresholds where None.
+        """
         self._names = names
         self._host = host
         self._deadlines = deadlines
@@ -42,8 +58,8 @@ class Assembly:
         self._layout: Layout | None = None
         self._source_up = False
         self._reason = "nothing has been read yet"
-        self._events: deque[Event] = deque(maxlen=_MAXIMUM_EVENTS)
-        self._event_cursor = 0
+        self._checker = checker or Checker()
+        self._event_log = EventLog(self._accounts, self._checker)
         self._block_times: dict[int, float] = {}
         self._targets: list[list[int]] = []
         self._own_targets: list[int] = []
@@ -52,38 +68,63 @@ class Assembly:
         self._rebuild()
 
     def apply_layout(self, layout: Layout) -> None:
-        """Take over a new set of series; every value of theirs comes with the next reading."""
+        """Take over a new set of series.
+
+        What stays keeps its value until the next reading brings a new one, and a block that stays as it was
+        its age, so that a change of the inventory is no gap in everything else.
+
+        Raises:
+            LayoutError: A series is not of the catalogue; nothing has changed then.
+        """
+        _check(layout)
+        times = dict(self._blocks_read())
         self._layout = layout
-        self._block_times.clear()
+        self._block_times = {
+            index: times[block] for index, block in enumerate(layout.blocks) if block in times
+        }
+        self._event_log.know(layout.gpus)
         self._rebuild()
 
     def apply_reading(self, reading: Reading) -> None:
         """Take over values, incidents, and the account of the reader's work."""
         self._accounts.add(reading)
         for incident in reading.incidents:
-            self._note(incident)
+            if self._event_log.note(incident):
+                self._rebuild()
         self._source_up = reading.up
         self._reason = reading.reason
         if not reading.up:
-            self._block_times.clear()
+            self._forget()
         elif self._layout is not None and reading.generation == self._layout.generation:
             for batch in reading.batches:
                 self._fill(batch, reading.taken_at)
 
-    def snapshot(self, restarts: int) -> Snapshot:
+    def apply_kernel_xid(self, line: XidLine, record: KernelRecord, *, counted: bool) -> None:
+        """Take over an Xid of the kernel log.
+
+        Args:
+            line: What it says.
+            record: Where it stands.
+            counted: Whether an agent before this one counted it in the same boot.
+        """
+        if self._event_log.note_line(line, record, counted=counted):
+            self._rebuild()
+
+    def snapshot(self, restarts: int, kernel_records_lost: int = 0) -> Snapshot:
         """Make a Snapshot of what is known now.
 
         Args:
             restarts: Times that the source was started anew.
+            kernel_records_lost: Records of the kernel log that were overwritten before they were read.
         """
         ages = self._ages(self._monotonic())
         reason = self._why_not_up(ages["fast"])
         self._accounts.up = not reason
         self._accounts.restarts = restarts
-        if reason:
-            self._withhold()
-        for target, (_, value) in zip(self._own_targets, self._own_rows(ages), strict=True):
-            self._values[target] = value
+        self._accounts.kernel_records_lost = kernel_records_lost
+        time_ns = self._clock.now_ns()
+        checks = self._checker.evaluate(self._table, self._values, now_ns=time_ns, down=reason)
+        self._fill_own(ages)
         self._sequence += 1
         return Snapshot(
             rack=self._names.rack,
@@ -91,14 +132,15 @@ class Assembly:
             agent_id=self._host.agent_id,
             boot_id=self._host.boot_id,
             sequence=self._sequence,
-            time_ns=self._clock.now_ns(),
+            time_ns=time_ns,
             table=self._table,
-            values=tuple(self._values),
+            values=tuple(self._withheld() if reason else self._values),
             ages_seconds=ages,
             nvml_up=not reason,
             reason=reason,
             identity=self._identity(),
-            events=tuple(self._events),
+            events=self._event_log.events,
+            checks=checks,
         )
 
     def _why_not_up(self, fast_age_seconds: float | None) -> str:
@@ -117,13 +159,17 @@ class Assembly:
     def _ages(self, now: float) -> dict[str, float | None]:
         """Return the age of the oldest block of each cadence."""
         oldest: dict[str, float] = {}
-        blocks = self._layout.blocks if self._layout is not None else ()
-        for index, taken_at in self._block_times.items():
-            cadence = blocks[index].cadence
-            oldest[cadence] = min(taken_at, oldest.get(cadence, taken_at))
+        for block, taken_at in self._blocks_read():
+            oldest[block.cadence] = min(taken_at, oldest.get(block.cadence, taken_at))
         return {
             cadence: max(0.0, now - oldest[cadence]) if cadence in oldest else None for cadence in CADENCES
         }
+
+    def _blocks_read(self) -> Iterator[tuple[Block, float]]:
+        """Yield the blocks that have values, with the time when they were read."""
+        blocks = self._layout.blocks if self._layout is not None else ()
+        for index, taken_at in self._block_times.items():
+            yield blocks[index], taken_at
 
     def _fill(self, batch: Batch, taken_at: float) -> None:
         values = self._values
@@ -131,30 +177,21 @@ class Assembly:
             values[target] = value
         self._block_times[batch.block] = taken_at
 
-    def _withhold(self) -> None:
-        """Forget what the source read: values that may be old are not served."""
-        for targets in self._targets:
-            for target in targets:
-                self._values[target] = None
+    def _fill_own(self, ages_seconds: dict[str, float | None]) -> None:
+        for target, (_, value) in zip(self._own_targets, self._own_rows(ages_seconds), strict=True):
+            self._values[target] = value
 
-    def _note(self, incident: Incident) -> None:
-        gpus = self._layout.gpus if self._layout is not None else ()
-        index = next((str(gpu.index) for gpu in gpus if gpu.uuid == incident.gpu_uuid), "")
-        self._event_cursor += 1
-        self._events.append(
-            Event(
-                cursor=self._event_cursor,
-                time_ns=incident.time_ns,
-                kind=incident.kind,
-                gpu_uuid=incident.gpu_uuid,
-                gpu=index,
-                code=incident.code,
-            )
-        )
-        if incident.kind != "xid" or incident.code is None or not incident.gpu_uuid:
-            return
-        if self._accounts.see_xid(index, incident.gpu_uuid, incident.code, incident.time_ns):
-            self._rebuild()
+    def _forget(self) -> None:
+        """Forget what the source read: it begins anew."""
+        self._block_times.clear()
+        self._values = self._withheld()
+
+    def _withheld(self) -> list[Value | None]:
+        """Return the agent's own values alone: what the source read may be old and is not served."""
+        values: list[Value | None] = [None] * len(self._values)
+        for target in self._own_targets:
+            values[target] = self._values[target]
+        return values
 
     def _identity(self) -> dict[str, str]:
         """Return the labels of `node_info`."""
@@ -174,10 +211,15 @@ class Assembly:
         identity = self._identity()
         yield Series(_NODE_INFO, tuple(identity[label] for label in _NODE_INFO.info_labels)), 1
         yield Series(_GPUS_EXPECTED), self._layout.gpus_expected if self._layout is not None else None
+        yield from self._checker.rows(self._gpu_names())
         yield from self._accounts.rows(ages_seconds)
 
+    def _gpu_names(self) -> list[GpuName]:
+        gpus = self._layout.gpus if self._layout is not None else ()
+        return [GpuName(str(gpu.index), gpu.uuid) for gpu in gpus]
+
     def _rebuild(self) -> None:
-        """Make the table anew, by metric in the order of the catalogue; series that stay keep their values."""
+        """Make the table anew, in the order of the catalogue; series that stay keep their values."""
         kept = dict(zip(self._table.series, self._values, strict=True))
         sourced = [
             (Series(catalog.BY_NAME[name], labels), block_index, offset)
@@ -193,3 +235,15 @@ class Assembly:
             targets[offset] = position
         self._table = SeriesTable(tuple(series for series, _, _ in entries))
         self._values = [kept.get(series) for series in self._table.series]
+        self._fill_own({})
+
+
+def _check(layout: Layout) -> None:
+    for block in layout.blocks:
+        for name, labels in block.series:
+            metric = catalog.BY_NAME.get(name)
+            if metric is None or len(labels) != len(metric.label_names):
+                raise LayoutError(
+                    f"the reader names a series {name!r} with {len(labels)} labels, which this agent does "
+                    "not know: rackwatt was replaced while it ran; restart the agent"
+                )

@@ -79,6 +79,10 @@ class Event:
         gpu_uuid: The GPU, or empty for the node as a whole.
         gpu: Index of the GPU for display, or empty.
         code: Number of the Xid; None for other kinds.
+        severity: Class of this Xid: `fatal`, `warn`, `app`, `info`; empty for other kinds.
+        subcode: Sub-code of an Xid of 144 to 150, where the kernel log told it.
+        link: NVLink concerned, where the kernel log told it; None otherwise.
+        detail: What else the kernel log says of it: bounded, printable, of driver and processes.
     """
 
     cursor: int
@@ -87,6 +91,41 @@ class Event:
     gpu_uuid: str = ""
     gpu: str = ""
     code: int | None = None
+    severity: str = ""
+    subcode: str = ""
+    link: int | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """A check of a node that failed, or that could not be evaluated although the hardware supports it.
+
+    Attributes:
+        check: Id of the check.
+        impact: What it means: `info`, `warn`, `avoid`, `fail`.
+        failed: True if it failed; False if it could not be evaluated, so that its subject is UNKNOWN.
+        gpu_uuid: The GPU concerned, or empty for the node.
+        gpu: Index of that GPU for display, or empty.
+        metric: Metric that was judged, without prefix.
+        value: Value that was read; None if there was none.
+        threshold: What it was compared with; None where there is nothing to compare.
+        since_ns: Since when it holds, nanoseconds of Unix time.
+        reason: What is wrong, in words, with the link where it concerns one.
+        action: What to do about it.
+    """
+
+    check: str
+    impact: str
+    failed: bool
+    gpu_uuid: str
+    gpu: str
+    metric: str
+    value: Value | None
+    threshold: Value | None
+    since_ns: int
+    reason: str
+    action: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +146,7 @@ class Snapshot:
         reason: Why `nvml_up` is False, in words; empty otherwise.
         identity: Texts that describe the node, as in `node_info`.
         events: The newest events, oldest first, bounded in number.
+        checks: Checks that failed or could not be evaluated; None where none are evaluated at all.
     """
 
     rack: str
@@ -122,6 +162,7 @@ class Snapshot:
     reason: str = ""
     identity: Mapping[str, str] = field(default_factory=dict)
     events: tuple[Event, ...] = ()
+    checks: tuple[CheckResult, ...] | None = None
 
     def samples(self) -> Iterator[Sample]:
         """Yield the values that are present."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from collector.model import Snapshot
-from collector.readings import Message
+from collector.readings import KernelRecord, Message
 
 Deliver = Callable[[Message], None]
 """Takes a source's message; called on the event loop's thread only."""
@@ -27,6 +27,23 @@ class Source(Protocol):
 
     async def close(self) -> None:
         """Stop reading and give back what is held, within a bounded time, whatever hangs."""
+
+
+class KernelLog(Protocol):
+    """Follows the kernel log from its beginning and delivers what is about GPUs.
+
+    One that cannot be read says so once and delivers nothing.
+    """
+
+    @property
+    def lost(self) -> int:
+        """Records that were overwritten before they were read."""
+
+    async def start(self, deliver: Callable[[KernelRecord], None]) -> None:
+        """Begin to follow, and return at once; deliver on the event loop's thread from then on."""
+
+    async def close(self) -> None:
+        """Stop following."""
 
 
 class Exporter(Protocol):

@@ -117,3 +117,17 @@ class Reading(msgspec.Struct, frozen=True, tag="reading"):
 
 
 Message = Layout | Reading
+
+
+class KernelRecord(msgspec.Struct, frozen=True):
+    """A record of the kernel log that is about a GPU.
+
+    Attributes:
+        sequence: Its number, which rises within a boot.
+        time_ns: When it was written, nanoseconds of Unix time.
+        text: The message.
+    """
+
+    sequence: int
+    time_ns: int
+    text: str

@@ -15,7 +15,20 @@ from collector.readings import GpuIdentity
 _logger = logging.getLogger("rackwatt.state")
 
 _FILE_NAME = "agent.json"
+_DAMAGED_SUFFIX = ".damaged"
 _MAXIMUM_FILE_BYTES = 1024 * 1024
+
+
+class KernelMark(msgspec.Struct, frozen=True):
+    """How far the kernel log was taken in.
+
+    Attributes:
+        boot_id: The boot whose log it is.
+        sequence: The last record that counted.
+    """
+
+    boot_id: str
+    sequence: int
 
 
 class AgentState(msgspec.Struct, frozen=True):
@@ -25,11 +38,13 @@ class AgentState(msgspec.Struct, frozen=True):
         rack: Rack name in use; empty if none was settled.
         node: Node name in use.
         gpus: GPUs that the node has, those that are missing included.
+        kernel: How far the kernel log was taken in; None if it never was.
     """
 
     rack: str = ""
     node: str = ""
     gpus: tuple[GpuIdentity, ...] = ()
+    kernel: KernelMark | None = None
 
 
 class StateStore:
@@ -59,9 +74,14 @@ class StateStore:
             return msgspec.json.decode(content, type=AgentState)
         except FileNotFoundError:
             return AgentState()
-        except (OSError, msgspec.DecodeError) as error:
-            _logger.warning("%s cannot be used and is begun anew: %s", path, error)
-            return AgentState()
+        except OSError as error:
+            _logger.warning("the state in %s cannot be read and is begun anew: %s", path, error)
+        except (msgspec.DecodeError, RecursionError) as error:
+            aside = path.with_suffix(_DAMAGED_SUFFIX)
+            with contextlib.suppress(OSError):
+                path.replace(aside)
+            _logger.warning("%s is damaged (%s); it is set aside as %s and begun anew", path, error, aside)
+        return AgentState()
 
     def save(self, state: AgentState) -> None:
         """Take over a state, and write it if it changed.

@@ -1,4 +1,4 @@
-"""The agent's HTTP server: the exposition, the Snapshot document, probes and a landing page.
+"""The agent's HTTP server: the exposition, the Snapshot and health documents, probes and a landing page.
 
 Everything is answered from the newest Snapshot; nothing here reads hardware.
 """
@@ -15,6 +15,7 @@ from aiohttp import web
 
 from collector.errors import ConfigurationError
 from collector.model import Snapshot
+from exporters.health_document import HealthWriter
 from exporters.http_server import BoundedServer, Limits, problem, respond, sentence
 from exporters.landing import LandingPage
 from exporters.negotiation import accepts_gzip
@@ -45,6 +46,7 @@ class AgentHttpExporter:
     |---|---|
     | `/metrics` | Prometheus text or OpenMetrics, gzip on request |
     | `/v1/snapshot` | the Snapshot document, JSON or MessagePack; `?slots=`, `?after=` |
+    | `/v1/health` | states of node and GPUs, and every check that did not pass, as JSON |
     | `/-/healthy` | 200 as long as the event loop lives |
     | `/-/ready` | 200 while NVML is up and its fast data at most 5 s old, else 503 and why |
     | `/` | a page for people |
@@ -75,10 +77,12 @@ class AgentHttpExporter:
         self._published_seconds = 0.0
         self._exposition = Exposition()
         self._documents = DocumentWriter()
+        self._health_writer = HealthWriter()
         self._page = LandingPage()
         self._routes: dict[str, Route] = {
             "/metrics": self._metrics,
             "/v1/snapshot": self._document,
+            "/v1/health": self._health,
             "/-/healthy": self._healthy,
             "/-/ready": self._ready,
             "/": self._landing,
@@ -107,6 +111,8 @@ class AgentHttpExporter:
             self._server = await BoundedServer.listen(self._host, self._port, self._handle, self._limits)
         except OSError as error:
             raise ConfigurationError(_cannot_listen(self._host, self._port, error)) from error
+        # Started again after `close`, it is found where it was.
+        self._port = self._server.port
 
     async def close(self) -> None:
         """Stop listening and end every connection, within 2 s."""
@@ -150,6 +156,12 @@ class AgentHttpExporter:
             elapsed_seconds=self._elapsed_seconds(),
         )
         return respond(body, form.value, headers={"Vary": "Accept"})
+
+    def _health(self, request: web.BaseRequest) -> web.Response:
+        if self._snapshot is None:
+            return problem(HTTPStatus.SERVICE_UNAVAILABLE, self._why_no_values())
+        not_ready = why_not_ready(self._snapshot, self._elapsed_seconds())
+        return respond(self._health_writer.write(self._snapshot, not_ready=not_ready), "application/json")
 
     def _healthy(self, request: web.BaseRequest) -> web.Response:
         return sentence("The agent is alive.")

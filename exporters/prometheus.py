@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import compress, groupby
 
-from collector.catalog.spec import NODE_KEYS, Kind, Metric, Unit
+from collector.catalog.spec import Kind, Metric, Unit
 from collector.model import Series, SeriesTable, Snapshot
 from exporters.negotiation import Offer, choose
 
@@ -165,8 +165,9 @@ def _prepare(table: SeriesTable, node: tuple[str, str]) -> _Prepared:
 
 
 def _line(entry: Series, node: tuple[str, str]) -> bytes:
-    names = NODE_KEYS + entry.metric.label_names
-    labels = zip(names, node + entry.labels, strict=True)
+    implied = entry.metric.entity.implied_keys
+    names = implied + entry.metric.label_names
+    labels = zip(names, (node if implied else ()) + entry.labels, strict=True)
     pairs = ",".join(f'{name}="{_escape(value)}"' for name, value in labels)
     return _literal(f"{entry.metric.exposed_name}{{{pairs}}} ") + b"%a\n"
 

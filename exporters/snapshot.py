@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from collector.model import Event, SeriesTable, Snapshot, Value
+from collector.model import CheckResult, Event, SeriesTable, Snapshot, Value
 from exporters.negotiation import Offer, choose
 
 SCHEMA = 1
@@ -44,8 +44,8 @@ def negotiate(accept: str) -> DocumentFormat:
     return _FORMATS[choose(accept, _OFFERS)]
 
 
-class EventItem(msgspec.Struct, frozen=True):
-    """An event of the document; fields as in `collector.model.Event`."""
+class EventItem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An event of the document; fields as in `collector.model.Event`. What is empty is left out."""
 
     cursor: int
     time_ns: int
@@ -53,6 +53,26 @@ class EventItem(msgspec.Struct, frozen=True):
     gpu: str
     gpu_uuid: str
     code: int | None
+    severity: str = ""
+    subcode: str = ""
+    link: int | None = None
+    detail: str = ""
+
+
+class CheckItem(msgspec.Struct, frozen=True):
+    """A check of the document; fields as in `collector.model.CheckResult`."""
+
+    check: str
+    impact: str
+    failed: bool
+    gpu: str
+    gpu_uuid: str
+    metric: str
+    value: Value | None
+    threshold: Value | None
+    since_ns: int
+    reason: str
+    action: str
 
 
 class Events(msgspec.Struct, frozen=True):
@@ -87,7 +107,7 @@ class Document(msgspec.Struct, frozen=True):
         slots: The series as `[metric, label value …]`; left out if the caller holds the table.
         values: One value a series in its base unit; null where nothing valid was read.
         histograms: Histograms; none yet.
-        checks: Failed checks; null: not evaluated.
+        checks: Checks that failed or could not be evaluated; null: none are evaluated at all.
         events: Events after the caller's cursor.
     """
 
@@ -107,7 +127,7 @@ class Document(msgspec.Struct, frozen=True):
     slots: msgspec.Raw | msgspec.UnsetType
     values: tuple[Value | None, ...]
     histograms: list[None]
-    checks: None
+    checks: list[CheckItem] | None
     events: Events
 
 
@@ -142,22 +162,22 @@ class DocumentWriter:
         table = snapshot.table
         document = Document(
             schema=SCHEMA,
-            rack=_text(snapshot.rack),
-            node=_text(snapshot.node),
-            agent_id=_text(snapshot.agent_id),
-            boot_id=_text(snapshot.boot_id),
+            rack=text_of(snapshot.rack),
+            node=text_of(snapshot.node),
+            agent_id=text_of(snapshot.agent_id),
+            boot_id=text_of(snapshot.boot_id),
             seq=snapshot.sequence,
-            observed_at=_rfc3339(snapshot.time_ns),
+            observed_at=rfc3339(snapshot.time_ns),
             time_ns=snapshot.time_ns,
             nvml_up=snapshot.nvml_up,
-            reason=_text(snapshot.reason),
+            reason=text_of(snapshot.reason),
             age_seconds=ages_now(snapshot, elapsed_seconds),
-            identity={_text(name): _text(value) for name, value in snapshot.identity.items()},
+            identity={text_of(name): text_of(value) for name, value in snapshot.identity.items()},
             slots_hash=table.digest,
             slots=msgspec.UNSET if slots_held == table.digest else self._encoded_slots(table, form),
             values=_finite(snapshot.values),
             histograms=[],
-            checks=None,
+            checks=None if snapshot.checks is None else [check_item(check) for check in snapshot.checks],
             events=_events(snapshot.events, after),
         )
         return _ENCODERS[form](document)
@@ -167,7 +187,7 @@ class DocumentWriter:
             self._digest = table.digest
             self._slots = {}
         if form not in self._slots:
-            rows = [(entry.metric.name, *map(_text, entry.labels)) for entry in table.series]
+            rows = [(entry.metric.name, *map(text_of, entry.labels)) for entry in table.series]
             self._slots[form] = msgspec.Raw(_ENCODERS[form](rows))
         return self._slots[form]
 
@@ -183,6 +203,23 @@ def ages_now(snapshot: Snapshot, elapsed_seconds: float) -> dict[str, float | No
     }
 
 
+def check_item(check: CheckResult) -> CheckItem:
+    """Make a check fit for JSON and MessagePack."""
+    return CheckItem(
+        check=check.check,
+        impact=check.impact,
+        failed=check.failed,
+        gpu=text_of(check.gpu),
+        gpu_uuid=text_of(check.gpu_uuid),
+        metric=check.metric,
+        value=_finite((check.value,))[0],
+        threshold=_finite((check.threshold,))[0],
+        since_ns=check.since_ns,
+        reason=text_of(check.reason),
+        action=text_of(check.action),
+    )
+
+
 def _events(events: tuple[Event, ...], after: int) -> Events:
     return Events(
         next=events[-1].cursor if events else 0,
@@ -191,9 +228,13 @@ def _events(events: tuple[Event, ...], after: int) -> Events:
                 cursor=event.cursor,
                 time_ns=event.time_ns,
                 kind=event.kind,
-                gpu=_text(event.gpu),
-                gpu_uuid=_text(event.gpu_uuid),
+                gpu=text_of(event.gpu),
+                gpu_uuid=text_of(event.gpu_uuid),
                 code=event.code,
+                severity=event.severity,
+                subcode=text_of(event.subcode),
+                link=event.link,
+                detail=text_of(event.detail),
             )
             for event in events
             if event.cursor > after
@@ -208,12 +249,13 @@ def _finite(values: tuple[Value | None, ...]) -> tuple[Value | None, ...]:
     return tuple(value if value is not None and math.isfinite(value) else None for value in values)
 
 
-def _text(text: str) -> str:
+def text_of(text: str) -> str:
     """Replace lone surrogates, which UTF-8 cannot hold, by `?`."""
     return text.encode("utf-8", errors="replace").decode("utf-8")
 
 
-def _rfc3339(time_ns: int) -> str:
+def rfc3339(time_ns: int) -> str:
+    """Write nanoseconds of Unix time as RFC 3339 in UTC, to the millisecond."""
     seconds, nanoseconds = divmod(time_ns, _NANOSECONDS)
     moment = datetime.fromtimestamp(seconds, UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{nanoseconds // 1_000_000:03d}Z"

@@ -51,6 +51,8 @@ def _every_series() -> Iterator[Series]:
                 yield Series(metric, (*keys, *(f"a {name}" for name in metric.info_labels)))
             elif metric.open_label:
                 yield Series(metric, (*keys, "79"))
+            elif metric.info_labels:
+                yield from (Series(metric, (*keys, value, "warn")) for value in metric.label_values)
             elif metric.label:
                 yield from (Series(metric, (*keys, value)) for value in metric.label_values)
             else:

@@ -245,7 +245,7 @@ CLOCK_EVENTS = (
         entity=Entity.GPU,
         level=Level.STANDARD,
         cadence=Cadence.FAST,
-        help="Time for which the reason held clocks down. Reasons overlap: never add them up.",
+        help="Time for which the reason held clocks down; reasons overlap, so never add them up.",
         label="reason",
         parts=(
             _event_seconds("sw_power_cap", _nanoseconds("NVML_FI_DEV_PERF_POLICY_POWER")),

@@ -106,6 +106,7 @@ READ_ERRORS = (
     "driver_not_loaded",
     "gpu_is_lost",
     "invalid_argument",
+    "kernel_log_overrun",
     "memory",
     "no_permission",
     "operating_system",
@@ -118,7 +119,8 @@ READ_ERRORS = (
     "other",
 )
 """Closed set of `agent_read_errors_total{error}`: NVML's error names (nvml.h, `nvmlReturn_t`) and our own
-`out_of_range` (a value that is physically impossible) and `undecodable` (an answer without meaning)."""
+`out_of_range` (a value that is physically impossible), `undecodable` (an answer without meaning) and
+`kernel_log_overrun` (a record of the kernel log that was overwritten before it was read)."""
 
 _READER_CADENCES = (Cadence.FAST.value, Cadence.LINKS.value, Cadence.SLOW.value)
 

@@ -236,7 +236,7 @@ LINKS = (
     ),
     _link_metric(
         "errors_total",
-        "Sum of the link's error counters. Their kinds overlap: growth matters, not the figure.",
+        "Sum of the link's error counters; their kinds overlap, so growth matters, not the figure.",
         Kind.COUNTER,
         reads(LinkSum(fields=_LINK_ERRORS)),
     ),

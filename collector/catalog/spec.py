@@ -69,10 +69,16 @@ class Entity(enum.Enum):
     GPU = "gpu"
     NVLINK = "nvlink"
     MODULE = "module"
+    RACK = "rack"
+
+    @property
+    def implied_keys(self) -> tuple[str, ...]:
+        """Labels that the node of a Snapshot gives every series; a rack service speaks of several racks."""
+        return () if self is Entity.RACK else NODE_KEYS
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Names of the identifying labels beyond `rack` and `node`, in order."""
+        """Names of the identifying labels beyond the implied ones, in order."""
         return _ENTITY_KEYS[self]
 
 
@@ -82,10 +88,11 @@ _ENTITY_KEYS = {
     Entity.GPU: ("gpu", "gpu_uuid"),
     Entity.NVLINK: ("gpu", "gpu_uuid", "link"),
     Entity.MODULE: ("module",),
+    Entity.RACK: ("rack",),
 }
 
 NODE_KEYS = ("rack", "node")
-"""Labels that every series carries (CONTRACTS §1)."""
+"""Labels that every series of a node carries (CONTRACTS §1)."""
 
 
 class Decode(enum.Enum):
@@ -256,7 +263,8 @@ class Metric:
         maximum: Largest physically possible value; a reading above is not exported.
         label: Name of the label beyond the entity's, if it has one.
         open_label: True where the label's values are found at run time (an Xid number).
-        info_labels: For kind INFO, the labels that carry the text.
+        info_labels: For kind INFO, the labels that carry the text; for kind STATE, labels that name a state
+            together, whose first is the part's value.
         parts: How it is read, one part a label value; empty for derived rows and coded rows.
         codes: For rows that decode one number into several series.
     """
@@ -284,7 +292,7 @@ class Metric:
 
     @property
     def label_names(self) -> tuple[str, ...]:
-        """Names of the labels beyond `rack` and `node`, in the order of a series' label values."""
+        """Names of the labels beyond the implied `rack` and `node`, in the order of a series' label values."""
         own = (self.label,) if self.label else self.info_labels
         return self.entity.keys + own
 

@@ -17,6 +17,7 @@ CHECKS = (
     Check("fabric", gpu_checks.fabric),
     Check("activity", gpu_checks.activity),
     Check("permissions", gpu_checks.permissions),
+    Check("kernel log", host_checks.kernel_log),
     Check("state", host_checks.state),
     Check("address", host_checks.address),
 )

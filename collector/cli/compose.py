@@ -5,24 +5,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 
 from collector.agent import Agent, Naming
 from collector.cli import reader as reader_command
-from collector.cli.simulation import Simulation, open_simulated
+from collector.cli.signals import stop_on_signals
+from collector.cli.simulation import Simulation, open_simulated, open_simulated_log
 from collector.config import AgentConfiguration, Listen, choose_state_directory
 from collector.config.schema import AUTOMATIC_PLATFORM
 from collector.deadlines import Deadlines
+from collector.health.evaluate import Checker
+from collector.health.xids import XidOverride, load_catalogue
 from collector.identity import describe_host
 from collector.model import Snapshot
-from collector.protocols import Exporter, Source
+from collector.protocols import Exporter, KernelLog, Source
 from collector.readings import GpuIdentity
+from collector.sources.host import kmsg
 from collector.sources.inline import InlineSource
 from collector.sources.nvml.library import open_library
 from collector.sources.nvml.options import PlatformHint, ReaderOptions
@@ -138,6 +140,23 @@ def make_source(plan: Plan, store: StateStore) -> Source:
     return InlineSource(NvmlReader(opener, options()), fast_seconds)
 
 
+def make_kernel_log(plan: Plan) -> KernelLog:
+    """Make what follows the kernel log: of this machine, or of the simulated node."""
+    simulation = plan.simulation
+    if simulation is None:
+        return kmsg.KernelLog()
+    return kmsg.KernelLog(lambda: open_simulated_log(simulation))
+
+
+def make_checker(configuration: AgentConfiguration) -> Checker:
+    """Make what judges the node, with the thresholds and Xids of the configuration."""
+    overrides = {
+        number: XidOverride(severity=setting.severity, repeat=setting.repeat)
+        for number, setting in configuration.xids.items()
+    }
+    return Checker(configuration.checks, load_catalogue().overridden(overrides))
+
+
 def run(plan: Plan) -> int:
     """Run an agent until SIGTERM or SIGINT; a second signal ends it at once.
 
@@ -174,9 +193,11 @@ async def _run(plan: Plan, state_directory: Path) -> int:
         host=describe_host(simulated=plan.simulation is not None),
         store=store,
         deadlines=Deadlines.for_period(configuration.sampling.fast_seconds),
+        kernel_log=make_kernel_log(plan),
+        checker=make_checker(configuration),
     )
     stop = asyncio.Event()
-    _stop_on_signals(stop, asyncio.get_running_loop())
+    stop_on_signals(stop, asyncio.get_running_loop(), _logger)
     await agent.run(stop)
     _logger.info("stopped")
     return 0
@@ -189,16 +210,3 @@ def _exporters(plan: Plan) -> list[Exporter]:
     listen = plan.configuration.listen
     http = AgentHttpExporter(listen.host, listen.port)
     return [http, Announcement(http, listen.host, plan.announce)]
-
-
-def _stop_on_signals(stop: asyncio.Event, loop: asyncio.AbstractEventLoop) -> None:
-    """Let SIGTERM and SIGINT stop the agent, and a second one of them end it on the spot."""
-
-    def on_signal(number: int, _frame: FrameType | None) -> None:
-        if stop.is_set():
-            os._exit(128 + number)
-        stop.set()
-        loop.call_soon_threadsafe(_logger.info, "stopping")
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, on_signal)

@@ -1,24 +1,23 @@
-"""`rackwatt demo`: a simulated compute tray to look at."""
+"""`rackwatt demo`: two simulated racks to look at, with agents and a rack service."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+import math
 
 from collector.cli.arguments import checked, listen_argument
 
-if TYPE_CHECKING:
-    from collector.config import Listen
-
-SUMMARY = "show a simulated GB300 compute tray, without any GPU"
+SUMMARY = "show a simulated GB300 NVL72 rack and a rack service that judges it, without any GPU"
 EXAMPLES = """\
   rackwatt demo                          # http://127.0.0.1:10073/
   rackwatt demo --listen 0.0.0.0:10073   # for other machines to see
+  rackwatt demo --speed 4                # what happens, four times as fast
 
 `rackwatt agent --simulate` has other platforms, workloads and faults.
 """
 
-PLATFORM = "gb300-nvl72"
+_SPEED_BOUNDS = (0.1, 8.0)
+"""Above, an agent would not be silent for long enough to become UNKNOWN (15 s, CONTRACTS §3)."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,55 +27,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         type=checked(listen_argument),
         default="127.0.0.1:10073",
-        help="where to serve (default: 127.0.0.1:10073)",
+        help="where the rack service serves; agents take the next ports (default: 127.0.0.1:10073)",
+    )
+    parser.add_argument(
+        "--speed",
+        metavar="FACTOR",
+        type=checked(_speed),
+        default=1.0,
+        help="how many times as fast the story is told (default: 1)",
     )
 
 
+def _speed(text: str) -> float:
+    lowest, highest = _SPEED_BOUNDS
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = math.nan
+    if not lowest <= speed <= highest:
+        raise ValueError(f"{text!r} is not a number from {lowest:g} to {highest:g}, such as 2")
+    return speed
+
+
 def run(arguments: argparse.Namespace) -> int:
-    """Run a simulated agent until a signal ends it."""
+    """Run simulated racks until a signal ends them."""
     from collector.startup import check_package_ownership
 
     check_package_ownership()
 
     from collector import logs
-    from collector.cli.agent import named_after
-    from collector.cli.compose import Plan
-    from collector.cli.compose import run as run_plan
-    from collector.cli.simulation import begin
-    from collector.config import AgentConfiguration
+    from collector.cli.demonstration.stage import perform
 
-    logs.setup(level="warning")
-    simulation = begin(PLATFORM, rack="r01", tray=0, workload="decode", faults=())
-    configuration = named_after(simulation, AgentConfiguration(listen=arguments.listen))
-    return run_plan(Plan(configuration=configuration, simulation=simulation, inline=True, announce=announce))
-
-
-def announce(address: Listen) -> None:
-    """Print what there is to see."""
-    print(welcome(address), flush=True)
-
-
-def welcome(address: Listen) -> str:
-    """Say what to open and what to try, with the real address."""
-    from collector import profiles
-    from collector.config import reachable_address
-
-    profile = profiles.load(PLATFORM)
-    url = f"http://{reachable_address(address)}"
-    gpus = profile.gpus_per_node
-    return f"""\
-A simulated {profile.title} compute tray: {gpus} GPUs, {gpus * profile.nvlink.links_per_gpu} NVLinks.
-
-  {url}/             what this is
-  {url}/metrics      what Prometheus scrapes
-  {url}/v1/snapshot  the same as a document
-
-Try:
-
-  curl -s {url}/metrics | grep '^rackwatt_gpu_power_watts'
-  curl -s {url}/metrics | grep '^rackwatt_module_power_watts'
-  curl -s -H 'Accept: application/openmetrics-text' {url}/metrics | head -20
-  curl -s {url}/-/ready
-  rackwatt metrics
-
-Ctrl-C ends it."""
+    # The story goes wrong on purpose: what agents and rack service would warn of stands in their answers.
+    logs.setup(level="error")
+    return perform(arguments.listen, arguments.speed)

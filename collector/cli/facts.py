@@ -34,6 +34,7 @@ class DriverFacts:
         kernel_version: Version of the loaded kernel driver, or empty.
         library_files: Files called libnvidia-ml.so.1 in the places where they usually are.
         closed_devices: NVIDIA device files that exist and that this user may not open.
+        kernel_log_error: Why the kernel log cannot be read; empty if it can.
         container: Whether this is a container.
         capabilities: NVIDIA_DRIVER_CAPABILITIES of the environment; None if it is not set.
     """
@@ -42,6 +43,7 @@ class DriverFacts:
     kernel_version: str = ""
     library_files: tuple[str, ...] = ()
     closed_devices: tuple[str, ...] = ()
+    kernel_log_error: str = ""
     container: bool = False
     capabilities: str | None = None
 

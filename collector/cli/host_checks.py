@@ -97,6 +97,15 @@ def _how_to_get_library(facts: Facts) -> str:
     )
 
 
+def kernel_log(facts: Facts) -> Finding:
+    """The kernel log can be read, which tells more of an Xid than NVML does."""
+    error = facts.driver.kernel_log_error
+    if not error:
+        return Finding(Mark.OK, "Xids are read from the kernel log, too")
+    reason, _, advice = error.rpartition("; ")
+    return Finding(Mark.WARN, reason or error, advice if reason else "")
+
+
 def state(facts: Facts) -> Finding:
     """The agent can keep its state."""
     places = facts.places

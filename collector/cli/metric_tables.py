@@ -13,6 +13,7 @@ from collector.catalog.spec import (
     FieldBinding,
     GetterBinding,
     GpmBinding,
+    Kind,
     LinkSum,
     Metric,
     Scope,
@@ -113,7 +114,9 @@ def _origin_cell(metric: Metric) -> str:
 
 
 def _name_with_label(metric: Metric) -> str:
-    return f"{metric.exposed_name}{{{metric.label}}}" if metric.label else metric.exposed_name
+    names = metric.info_labels if metric.kind is Kind.STATE else ()
+    own = ",".join([metric.label] if metric.label else names)
+    return f"{metric.exposed_name}{{{own}}}" if own else metric.exposed_name
 
 
 def render_table(rows: Sequence[Metric]) -> str:

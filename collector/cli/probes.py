@@ -135,9 +135,20 @@ def driver_facts(
             for device in sorted((root / "dev").glob("nvidia[0-9c]*"))
             if device.is_char_device() and not may_open(device)
         ),
+        kernel_log_error=_kernel_log_error(root / "dev/kmsg"),
         container=_in_container(environ, root),
         capabilities=environ.get("NVIDIA_DRIVER_CAPABILITIES"),
     )
+
+
+def _kernel_log_error(device: Path) -> str:
+    from collector.sources.host.kmsg import DeviceFile, why_not
+
+    try:
+        DeviceFile(device).close()
+    except OSError as error:
+        return why_not(error)
+    return ""
 
 
 def _pci_gpus(devices: Path) -> int | None:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from collector.cli import agent, check, demo, metrics
+from collector.cli import agent, check, demo, metrics, rack
 from collector.cli.arguments import Formatter
 from collector.errors import ConfigurationError, InstallationError, RackwattError
 
@@ -41,6 +41,7 @@ class Command:
 
 COMMANDS = (
     Command("agent", agent.SUMMARY, agent.EXAMPLES, agent.add_arguments, agent.run),
+    Command("rack", rack.SUMMARY, rack.EXAMPLES, rack.add_arguments, rack.run),
     Command("demo", demo.SUMMARY, demo.EXAMPLES, demo.add_arguments, demo.run),
     Command("check", check.SUMMARY, check.EXAMPLES, check.add_arguments, check.run),
     Command("metrics", metrics.SUMMARY, metrics.EXAMPLES, metrics.add_arguments, metrics.run),
@@ -48,7 +49,7 @@ COMMANDS = (
 
 EXAMPLES = """\
 examples:
-  rackwatt demo           # a simulated GB300 compute tray, without any GPU
+  rackwatt demo           # a simulated GB300 NVL72 rack and its rack service, without any GPU
   rackwatt check          # what keeps this machine from being watched
   rackwatt agent          # watch the GPUs of this machine: http://HOST:10072/metrics
   rackwatt COMMAND --help # everything about one command

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
+    from collector.simulator import SimulatedNode
+    from collector.simulator.kernel_log import SimulatedKernelLog
     from collector.sources.nvml.library import NvmlLibrary
 
 
@@ -70,13 +72,28 @@ def open_simulated(simulation: Simulation) -> NvmlLibrary:
     Raises:
         ConfigurationError: Platform, tray, workload or a fault does not exist.
     """
+    from collector.sources.nvml.library import NvmlLibrary
+
+    return NvmlLibrary(_node(simulation).library)
+
+
+def open_simulated_log(simulation: Simulation) -> SimulatedKernelLog:
+    """Open the kernel log of a simulated node.
+
+    It may be read in another process than the library: a node tells the same story wherever it is made.
+    """
+    from collector.simulator.kernel_log import SimulatedKernelLog
+
+    return SimulatedKernelLog(_node(simulation), started_at=simulation.started_at, clock=time.monotonic)
+
+
+def _node(simulation: Simulation) -> SimulatedNode:
     from collector import profiles
     from collector.simulator import SimulatedNode, parse_fault
-    from collector.sources.nvml.library import NvmlLibrary
 
     # The node takes its clock's first reading for its beginning.
     beginning = [simulation.started_at]
-    node = SimulatedNode(
+    return SimulatedNode(
         profiles.load(simulation.platform),
         rack=simulation.rack,
         tray=simulation.tray,
@@ -85,4 +102,3 @@ def open_simulated(simulation: Simulation) -> NvmlLibrary:
         clock=lambda: beginning.pop() if beginning else time.monotonic(),
         wall_clock_ns=lambda: simulation.started_wall_ns,
     )
-    return NvmlLibrary(node.library)

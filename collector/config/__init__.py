@@ -10,6 +10,8 @@ from collector.config.load import (
     load_agent,
     parse_agent,
 )
+from collector.config.rack_load import load_rack_service, parse_rack_service
+from collector.config.rack_schema import RackConfiguration, RackEntry
 from collector.config.schema import (
     AgentConfiguration,
     Listen,
@@ -25,6 +27,8 @@ __all__ = [
     "Loaded",
     "LogSettings",
     "PrometheusSettings",
+    "RackConfiguration",
+    "RackEntry",
     "Sampling",
     "StateDirectory",
     "can_write_directory",
@@ -32,7 +36,9 @@ __all__ = [
     "duration_seconds",
     "listen_address",
     "load_agent",
+    "load_rack_service",
     "parse_agent",
+    "parse_rack_service",
     "reachable_address",
     "show_duration",
 ]

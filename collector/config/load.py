@@ -11,6 +11,7 @@ import msgspec
 
 from collector.config import values
 from collector.config.document import MAX_BYTES, parse_document
+from collector.config.rack_schema import RackConfiguration
 from collector.config.schema import AgentConfiguration
 from collector.config.sections import agent_section, placed, read_section
 from collector.errors import ConfigurationError
@@ -148,7 +149,7 @@ def can_write_directory(path: str) -> bool:
 
 
 def choose_state_directory(
-    configuration: AgentConfiguration,
+    configuration: AgentConfiguration | RackConfiguration,
     environ: Mapping[str, str],
     can_write: Callable[[str], bool] = can_write_directory,
 ) -> StateDirectory:

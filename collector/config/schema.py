@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from collector.catalog.spec import Level
@@ -63,6 +65,22 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
     level: str = "info"
 
 
+XID_SEVERITIES = ("fatal", "warn", "app", "info")
+"""Classes of Xids (collector/health/xids.toml)."""
+
+
+class XidSetting(msgspec.Struct, frozen=True, kw_only=True):
+    """What is changed of an Xid; None leaves it as the catalogue has it.
+
+    Attributes:
+        severity: Its class.
+        repeat: Times in 24 hours on one GPU from which on it counts; 0 never.
+    """
+
+    severity: Literal["fatal", "warn", "app", "info"] | None = None
+    repeat: int | None = None
+
+
 class AgentConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of an agent (CONTRACTS §6).
 
@@ -74,6 +92,8 @@ class AgentConfiguration(msgspec.Struct, frozen=True, kw_only=True):
         state_dir: Absolute path where the agent keeps its state; None for the default place.
         sampling: How often what is read.
         level: How much is exported.
+        checks: Thresholds by check, where they are not those of the catalogue.
+        xids: What is changed of Xids, by number.
         prometheus: The Prometheus exposition.
         log: The log.
     """
@@ -85,5 +105,7 @@ class AgentConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     state_dir: str | None = None
     sampling: Sampling = Sampling()
     level: Level = Level.STANDARD
+    checks: dict[str, int | float] = {}
+    xids: dict[int, XidSetting] = {}
     prometheus: PrometheusSettings = PrometheusSettings()
     log: LogSettings = LogSettings()

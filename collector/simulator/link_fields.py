@@ -7,7 +7,6 @@ everything but its state (datadog-agent issue 55945). Units are those of nvml.h 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -24,9 +23,6 @@ _KIBIBYTE: Final = 1024
 _PACKET_BYTES: Final = 192
 # Bytes that one count of the first FEC bin stands for: chosen.
 _FEC_BLOCK_BYTES: Final = 34
-# Symbol error ratio of a healthy link, mantissa and exponent ranges: chosen, far below DCGM's 1e-12.
-_SYMBOL_BER_MANTISSAS: Final = 9
-_SYMBOL_BER_EXPONENTS: Final = (15, 17)
 
 LinkValue = Callable[[SimulatedGpu, int], int]
 
@@ -91,23 +87,6 @@ def _state(gpu: SimulatedGpu, scope: int) -> Answer:
     return int(scope not in gpu.physics.down_links)
 
 
-def _symbol_ber(gpu: SimulatedGpu, link: int) -> tuple[int, int]:
-    """Return mantissa and exponent of a link's symbol error ratio, m * 10**-e, fixed for the link."""
-    draw = hashlib.sha256(f"{gpu.uuid}/{link}".encode()).digest()
-    low, high = _SYMBOL_BER_EXPONENTS
-    return 1 + draw[0] % _SYMBOL_BER_MANTISSAS, low + draw[1] % (high - low + 1)
-
-
-def _packed_symbol_ber(gpu: SimulatedGpu, link: int) -> int:
-    mantissa, exponent = _symbol_ber(gpu, link)
-    return mantissa << 8 | exponent
-
-
-def _symbol_errors(gpu: SimulatedGpu, link: int) -> int:
-    mantissa, exponent = _symbol_ber(gpu, link)
-    return int(gpu.received_bytes(link) * 8 * mantissa / 10**exponent)
-
-
 def _packets(link_bytes: LinkValue) -> LinkValue:
     return lambda gpu, link: link_bytes(gpu, link) // _PACKET_BYTES
 
@@ -136,7 +115,8 @@ _NVLINK5: Final[Mapping[int, Field]] = {
     215: Field(_ULL, _while_up(SimulatedGpu.link_failures)),  # all
     219: Field(_ULL, _while_up(_zero)),  # effective errors
     220: Field(_ULL, _while_up(lambda _gpu, _link: BER_ZERO)),
-    221: Field(_ULL, _while_up(_symbol_errors)),
-    222: Field(_ULL, _while_up(_packed_symbol_ber)),
+    221: Field(_ULL, _while_up(_zero)),  # symbol errors
+    # DCGM fails a Blackwell link whose symbol ratio is above 15e-238, so that a healthy one has none.
+    222: Field(_ULL, _while_up(lambda _gpu, _link: BER_ZERO)),
     **{235 + position: Field(_ULL, _while_up(_fec_bin(position))) for position in range(16)},
 }

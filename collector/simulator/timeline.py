@@ -40,12 +40,14 @@ class ScheduledEvent:
         gpu: Index of the GPU.
         event_type: One bit of `nvmlEventType*`.
         data: The Xid, or 0.
+        link: The NVLink concerned, or None.
     """
 
     tick: int
     gpu: int
     event_type: int
     data: int
+    link: int | None = None
 
 
 class Timeline:
@@ -181,4 +183,7 @@ def _events(scheduled: ScheduledFault, nvlink_generation: int) -> list[Scheduled
             (EVENT_XID, _XID_ROW_REMAP_RECORDED),
         ),
     }.get(fault.kind, ())
-    return [ScheduledEvent(scheduled.start, fault.gpu, event_type, data) for event_type, data in signals]
+    return [
+        ScheduledEvent(scheduled.start, fault.gpu, event_type, data, fault.link)
+        for event_type, data in signals
+    ]

@@ -16,6 +16,9 @@ _LENGTH = struct.Struct(">I")
 _MAXIMUM_FRAME_BYTES = 16 * 1024 * 1024
 """A layout of 64 GPUs with 36 links each is below 4 MiB; more is a broken stream."""
 
+EXIT_NEEDS_NEW_PROCESS = 75
+"""Exit status of a reader when only a fresh process can load NVML again (EX_TEMPFAIL of sysexits.h)."""
+
 _encoder = msgspec.msgpack.Encoder()
 _message_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Layout | Reading)
 _options_decoder = msgspec.msgpack.Decoder(ReaderOptions)
@@ -39,7 +42,7 @@ def decode_message(body: bytes) -> Message:
     """
     try:
         return _message_decoder.decode(body)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise FrameError(f"the reader sent what is no message: {error}") from error
 
 
@@ -71,7 +74,7 @@ def read_options(stream: BinaryIO) -> ReaderOptions:
         raise FrameError("the agent closed the pipe before it sent the reader's options")
     try:
         return _options_decoder.decode(stream.read(_frame_length(header)))
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise FrameError(f"the agent sent what are no reader options: {error}") from error
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 
 from collector.deadlines import Deadlines
 from collector.protocols import Deliver
 from collector.readings import Layout, Message, Reading
-from collector.sources.frames import FrameError, encode, receive
+from collector.sources.frames import EXIT_NEEDS_NEW_PROCESS, FrameError, encode, receive
 from collector.sources.nvml.options import ReaderOptions
 
 _logger = logging.getLogger("rackwatt.reader")
@@ -30,6 +31,9 @@ _BACKOFF_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
 _HEALTHY_SECONDS = 60.0
 """A reader that worked this long starts the back-off from its beginning."""
 _ABANDONED_RECHECK_SECONDS = 10.0
+_LAST_SECONDS = 0.5
+"""Part of every wait that comes after a pause of the agent itself."""
+_DRAIN_BYTES = 65536
 
 
 class ReaderProcess:
@@ -88,6 +92,7 @@ class ReaderProcess:
 
     async def _run(self, deliver: Deliver) -> None:
         failures = 0
+        said = ""
         while True:
             await self._wait_for_room(deliver)
             begin = self._monotonic()
@@ -95,7 +100,10 @@ class ReaderProcess:
             deliver(Reading(taken_at=self._monotonic(), generation=0, up=False, reason=reason))
             failures = 0 if self._monotonic() - begin > _HEALTHY_SECONDS else failures + 1
             pause = _BACKOFF_SECONDS[min(failures, len(_BACKOFF_SECONDS)) - 1] if failures else 0.0
-            _logger.warning("%s; starting it anew in %.0f s", reason, pause)
+            # A lasting failure is said once; `agent_reader_restarts_total` counts on.
+            level = logging.DEBUG if failures > 1 and reason == said else logging.WARNING
+            _logger.log(level, "%s; the reader is started anew in %.0f s", reason, pause)
+            said = reason
             await asyncio.sleep(pause)
             self._restarts += 1
 
@@ -120,45 +128,58 @@ class ReaderProcess:
             Why it ended, in words.
         """
         try:
-            process = await asyncio.create_subprocess_exec(
-                *self._command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
-            )
+            process = await self._start()
         except OSError as error:
             return f"the reader could not be started: {error}"
         self._process = process
         try:
             return await self._follow(process, deliver)
         finally:
-            # Shielded, so that a cancelled agent still ends its reader.
-            await asyncio.shield(self._end(process))
+            # Also when the agent is closed meanwhile: it still ends its reader.
+            await _uninterrupted(self._end(process))
             self._process = None
+
+    async def _start(self) -> asyncio.subprocess.Process:
+        """Start a process, which a cancellation does not interrupt.
+
+        Interrupted at the wrong moment, Python would wait for ever (CPython issue 103847).
+        """
+        pipe = asyncio.subprocess.PIPE
+        starting = asyncio.ensure_future(
+            asyncio.create_subprocess_exec(*self._command, stdin=pipe, stdout=pipe)
+        )
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            with contextlib.suppress(OSError):
+                await self._end(await starting)
+            raise
 
     async def _follow(self, process: asyncio.subprocess.Process, deliver: Deliver) -> str:
         if process.stdin is None or process.stdout is None:
             raise TypeError("the reader's pipes are missing")
         process.stdin.write(encode(self._options()))
         limit = self._deadlines.startup
+        reason = ""
         while True:
             try:
-                async with asyncio.timeout(limit):
-                    message: Message | None = await receive(process.stdout)
+                message = await _receive_within(limit, process.stdout)
             except TimeoutError:
                 return f"the reader did not answer for {limit:.0f} s: a call to the NVIDIA driver hangs"
-            except FrameError as error:
+            except (FrameError, OSError) as error:
                 return str(error)
             if message is None:
-                status = await self._status(process)
-                return f"the reader ended with status {status}"
-            deliver(message)
+                await _gone(process, _GRACE_SECONDS)
+                return _why_ended(process.returncode, reason)
+            try:
+                deliver(message)
+            except Exception as error:  # a reader that does not fit must not end the agent
+                _logger.exception("what the reader sent cannot be used")
+                return f"what the reader sent cannot be used: {error}"
             if isinstance(message, Layout) or message.up:
-                limit = self._deadlines.restart
-
-    async def _status(self, process: asyncio.subprocess.Process) -> str:
-        try:
-            async with asyncio.timeout(_GRACE_SECONDS):
-                return str(await process.wait())
-        except TimeoutError:
-            return "unknown"
+                reason, limit = "", self._deadlines.restart
+            else:
+                reason = message.reason
 
     async def _end(self, process: asyncio.subprocess.Process) -> None:
         """End a process: ask, then kill, then abandon."""
@@ -179,11 +200,65 @@ def _kill(process: asyncio.subprocess.Process) -> None:
         process.kill()
 
 
+async def _receive_within(seconds: float, stream: asyncio.StreamReader) -> Message | None:
+    """Wait for a message.
+
+    In two parts: had the agent itself been held up during the first, it sees in the second what came
+    meanwhile, and does not take its own silence for the reader's. Every message gives others their turn.
+
+    Raises:
+        FrameError: If the stream is broken.
+        TimeoutError: If there is no message in that time.
+    """
+    last_seconds = min(_LAST_SECONDS, seconds / 2)
+    receiving = asyncio.ensure_future(receive(stream))
+    try:
+        for part_seconds in (seconds - last_seconds, last_seconds):
+            done, _ = await asyncio.wait({receiving}, timeout=part_seconds)
+            if done:
+                return receiving.result()
+        raise TimeoutError
+    finally:
+        if receiving.cancel():
+            await asyncio.wait({receiving})
+
+
+def _why_ended(status: int | None, reason: str) -> str:
+    """Put the end of a reader into words.
+
+    Args:
+        status: Exit status, negative for a signal; None if it closed its pipe and lives.
+        reason: Why it could not read, as it said last.
+    """
+    if status == EXIT_NEEDS_NEW_PROCESS and reason:
+        return reason
+    if status is None:
+        return "the reader closed its pipe"
+    if status < 0:
+        return f"the reader was ended by signal {-status} ({signal.strsignal(-status)})"
+    return f"the reader ended with status {status}"
+
+
 async def _gone(process: asyncio.subprocess.Process, seconds: float) -> bool:
-    """Wait for the end of a process."""
+    """Wait for the end of a process, and take what it still writes: asyncio waits for the pipe's end, too."""
     try:
         async with asyncio.timeout(seconds):
+            while process.stdout is not None and await process.stdout.read(_DRAIN_BYTES):
+                pass
             await process.wait()
     except TimeoutError:
-        return False
+        return process.returncode is not None
     return True
+
+
+async def _uninterrupted(work: Coroutine[None, None, None]) -> None:
+    """Await work to its end; a cancellation takes effect after it."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled

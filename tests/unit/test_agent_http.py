@@ -91,7 +91,7 @@ def test_what_is_not_served_is_a_problem(path: str) -> None:
         "title": "Not Found",
         "status": 404,
         "detail": "Nothing is served at this path; these are: "
-        "/metrics, /v1/snapshot, /-/healthy, /-/ready, /.",
+        "/metrics, /v1/snapshot, /v1/health, /-/healthy, /-/ready, /.",
     }
 
 

@@ -13,6 +13,7 @@ from collector.cli.findings import Finding, Mark, summarize
 from collector.config import AgentConfiguration
 from collector.model import Value
 from collector.readings import GpuIdentity, Layout, SeriesKey
+from collector.sources.host.kmsg import why_not
 
 JUDGES = {check.name: check.judge for check in CHECKS}
 
@@ -329,6 +330,15 @@ CASES: list[tuple[str, Facts, Mark, str, str]] = [
         Mark.WARN,
         "NVML refused 8 values to this user; they will be absent",
         "as root",
+    ),
+    ("kernel log", Facts(), Mark.OK, "Xids are read from the kernel log, too", ""),
+    (
+        "kernel log",
+        Facts(driver=DriverFacts(kernel_log_error=why_not(PermissionError()))),
+        Mark.WARN,
+        "/dev/kmsg may not be read: "
+        "Xids come from NVML alone, without sub-code, link, or those before the agent",
+        "grant CAP_SYSLOG",
     ),
     (
         "state",

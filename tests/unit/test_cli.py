@@ -13,11 +13,11 @@ import msgspec
 import pytest
 
 from collector import profiles
-from collector.cli import agent, demo, main, program, reader, simulation
-from collector.config import AgentConfiguration, Listen
+from collector.cli import agent, main, program, reader, simulation
+from collector.config import AgentConfiguration
 from collector.simulator import WORKLOADS, FaultKind
 
-COMMANDS = ("agent", "demo", "check", "metrics")
+COMMANDS = ("agent", "rack", "demo", "check", "metrics")
 
 
 def rackwatt(
@@ -98,7 +98,7 @@ MISUSE = {
     "unknown command": (
         ["agnet"],
         "rackwatt: error: argument COMMAND: invalid choice: 'agnet'"
-        " (choose from 'agent', 'demo', 'check', 'metrics')",
+        " (choose from 'agent', 'rack', 'demo', 'check', 'metrics')",
     ),
     "unknown argument": (["check", "--jason"], "rackwatt: error: unrecognized arguments: --jason"),
     "argument cut short": (["check", "--js"], "rackwatt: error: unrecognized arguments: --js"),
@@ -303,19 +303,3 @@ def test_a_simulated_tray_has_a_name(configuration: AgentConfiguration, rack: st
     begun = simulation.begin("gb300-nvl72", rack="r01", tray=3, workload="idle", faults=())
     named = agent.named_after(begun, configuration)
     assert (named.rack, named.node) == (rack, node)
-
-
-@pytest.mark.parametrize(
-    ("address", "url"),
-    [
-        (Listen("127.0.0.1", 10073), "http://127.0.0.1:10073"),
-        (Listen("::", 80), "http://[::1]:80"),
-        (Listen("tray.example", 80), "http://tray.example:80"),
-    ],
-)
-def test_the_demo_tells_what_to_try_with_its_real_address(address: Listen, url: str) -> None:
-    text = demo.welcome(address)
-    assert f"curl -s {url}/metrics | grep '^rackwatt_gpu_power_watts'" in text
-    # Four GPUs a tray, 18 links a GPU.
-    assert text.startswith("A simulated NVIDIA GB300 NVL72 compute tray: 4 GPUs, 72 NVLinks.\n")
-    assert set(re.findall(r"http://[^/\s]+", text)) == {url}

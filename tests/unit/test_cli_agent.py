@@ -1,4 +1,4 @@
-"""`rackwatt agent` and `rackwatt demo` as processes: they serve, and end when they are told to."""
+"""`rackwatt agent` as a process: it serves, and ends when it is told to."""
 
 from __future__ import annotations
 
@@ -166,29 +166,17 @@ def test_the_level_of_the_log_is_configured(tmp_path: Path) -> None:
 
 
 def test_an_address_that_is_taken_is_told() -> None:
-    with running("demo", *LISTEN) as first:
+    with running("agent", *SIMULATE, *LISTEN) as first:
         address = first.wait_for(r"http://([^/]+)/")[1]
-        with running("demo", "--listen", address) as second:
+        with running("agent", *SIMULATE, "--listen", address) as second:
             assert second.process.wait(PATIENCE_SECONDS) == 2
             second.wait_for(f"^rackwatt: cannot listen on {re.escape(address)}: Address already in use")
         assert first.end(signal.SIGTERM) == 0
 
 
-def test_the_demo_is_ready_when_it_says_so() -> None:
-    with running("demo", *LISTEN) as demo:
-        address = demo.wait_for(r"http://([^/]+)/")[1]
-        assert get(f"http://{address}/-/ready").startswith("Ready")
-        text = get(f"http://{address}/metrics")
-        assert len(re.findall(r"^rackwatt_gpu_power_watts\{.*\} [1-9]", text, re.MULTILINE)) == 4
-        assert 'simulated="true"' in text
-        assert demo.end(signal.SIGINT) == 0
-        assert demo.lines[0] == "A simulated NVIDIA GB300 NVL72 compute tray: 4 GPUs, 72 NVLinks."
-        assert demo.lines[-1] == "Ctrl-C ends it."
-
-
 def test_check_knows_an_agent_that_already_listens(tmp_path: Path) -> None:
-    with running("demo", *LISTEN) as demo:
-        address = demo.wait_for(r"http://([^/]+)/")[1]
+    with running("agent", *SIMULATE, *LISTEN) as agent:
+        address = agent.wait_for(r"http://([^/]+)/")[1]
         file = tmp_path / "agent.yaml"
         file.write_text(f"listen: {address}\n")
         done = subprocess.run(
@@ -200,4 +188,4 @@ def test_check_knows_an_agent_that_already_listens(tmp_path: Path) -> None:
         found = {each["check"]: each["finding"] for each in json.loads(done.stdout)["findings"]}
         assert found["address"] == f"a rackwatt agent already answers on {address}"
         assert found["configuration"] == f"{file} is valid"
-        assert demo.end(signal.SIGTERM) == 0
+        assert agent.end(signal.SIGTERM) == 0

@@ -25,6 +25,7 @@ from collector.config import (
 )
 from collector.config.document import parse_document
 from collector.config.load import can_write_directory
+from collector.config.schema import XidSetting
 from collector.config.sections import Section, agent_section
 from collector.config.values import duration_seconds
 from collector.errors import ConfigurationError
@@ -43,6 +44,12 @@ listen: "[::]:9100"
 state_dir: /srv/rackwatt
 sampling: {fast: 500ms, links: 2s, slow: 1m}
 level: full
+checks:
+  gpu_temperature_margin: {threshold: 7}
+  nvlink_effective_ber: {threshold: 1e-11}
+xids:
+  94: {severity: fatal, repeat: 2}
+  31: {repeat: 0}
 prometheus:
   enabled: false
 log:
@@ -57,6 +64,8 @@ log:
         state_dir="/srv/rackwatt",
         sampling=Sampling(fast_seconds=0.5, links_seconds=2.0, slow_seconds=60.0),
         level=Level.FULL,
+        checks={"gpu_temperature_margin": 7, "nvlink_effective_ber": 1e-11},
+        xids={94: XidSetting(severity="fatal", repeat=2), 31: XidSetting(repeat=0)},
         prometheus=PrometheusSettings(enabled=False),
         log=LogSettings(format="json", level="debug"),
     )
@@ -201,7 +210,7 @@ def test_a_bad_name_in_the_environment_is_named_with_its_variable() -> None:
     )
 
 
-HOME = {"HOME": "/home/ada"}
+HOME = {"HOME": "/srv/operator"}
 
 
 @pytest.mark.parametrize(
@@ -213,19 +222,19 @@ HOME = {"HOME": "/home/ada"}
             None,
             HOME,
             False,
-            StateDirectory("/home/ada/.local/state/rackwatt", "/var/lib/rackwatt cannot be written"),
+            StateDirectory("/srv/operator/.local/state/rackwatt", "/var/lib/rackwatt cannot be written"),
         ),
         (
             None,
-            {"XDG_STATE_HOME": "/home/ada/state/", **HOME},
+            {"XDG_STATE_HOME": "/srv/operator/state/", **HOME},
             False,
-            StateDirectory("/home/ada/state/rackwatt", "/var/lib/rackwatt cannot be written"),
+            StateDirectory("/srv/operator/state/rackwatt", "/var/lib/rackwatt cannot be written"),
         ),
         (
             None,
             {"XDG_STATE_HOME": "state", **HOME},
             False,
-            StateDirectory("/home/ada/.local/state/rackwatt", "/var/lib/rackwatt cannot be written"),
+            StateDirectory("/srv/operator/.local/state/rackwatt", "/var/lib/rackwatt cannot be written"),
         ),
     ],
 )

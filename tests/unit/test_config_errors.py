@@ -33,7 +33,51 @@ MISTAKES = {
         "serving: []\n",
         "f.yaml:1:1: serving: is not supported by this version of rackwatt; remove it",
     ),
-    "checks": ("checks: {}\n", "f.yaml:1:1: checks: is not supported by this version of rackwatt; remove it"),
+    "a check that does not exist": (
+        "checks: {gpu_temprature_margin: {threshold: 5}}\n",
+        "f.yaml:1:10: checks.gpu_temprature_margin: unknown key; did you mean 'gpu_temperature_margin'?",
+    ),
+    "a check without a threshold": (
+        "checks: {gpu_lost: {threshold: 1}}\n",
+        "f.yaml:1:10: checks.gpu_lost: has no threshold that could be changed; remove it",
+    ),
+    "a threshold that is missing": (
+        "checks: {nvlink_errors: {}}\n",
+        "f.yaml:1:25: checks.nvlink_errors.threshold: is missing",
+    ),
+    "a threshold that is no number": (
+        "checks: {nvlink_errors: {threshold: many}}\n",
+        "f.yaml:1:37: checks.nvlink_errors.threshold: 'many' is not a number such as 1",
+    ),
+    "a threshold out of bounds": (
+        "checks: {gpu_clock_events: {threshold: 2}}\n",
+        "f.yaml:1:40: checks.gpu_clock_events.threshold: 2 is out of bounds;"
+        " 0 to 1 minutes with a clock event, a minute is allowed",
+    ),
+    "checks that are none": (
+        "checks: 5\n",
+        "f.yaml:1:9: checks: expected checks, such as gpu_temperature_margin, found '5'",
+    ),
+    "an Xid that is none": (
+        "xids: {ninety: {repeat: 1}}\n",
+        "f.yaml:1:8: xids.'ninety': not the number of an Xid, such as 94",
+    ),
+    "a class of Xids that does not exist": (
+        "xids: {94: {severity: bad}}\n",
+        "f.yaml:1:23: xids.94.severity: 'bad' is unknown; valid are fatal, warn, app, info",
+    ),
+    "a repetition that is none": (
+        "xids: {94: {repeat: -1}}\n",
+        "f.yaml:1:21: xids.94.repeat: '-1' is not a number of times: 0, which is never, to 1000",
+    ),
+    "an Xid without keys": (
+        "xids: {94: fatal}\n",
+        "f.yaml:1:12: xids.94: expected keys (severity, repeat), found 'fatal'",
+    ),
+    "Xids that are none": (
+        "xids: []\n",
+        "f.yaml:1:7: xids: expected numbers of Xids, such as 94, found a list",
+    ),
     "web_config": (
         "web_config: /x\n",
         "f.yaml:1:1: web_config: is not supported by this version of rackwatt; remove it",
@@ -44,8 +88,7 @@ MISTAKES = {
     ),
     "a file of the rack service": (
         "racks: {}\n",
-        "f.yaml:1:1: racks: belongs to the rack service,"
-        " which this version of rackwatt does not have; remove it",
+        "f.yaml:1:1: racks: belongs to the rack service, `rackwatt rack`; remove it",
     ),
     "rack is no name": (
         "rack: row 1/r01\n",
@@ -185,7 +228,7 @@ MISTAKES = {
     "merge key": (
         "<<: {rack: r01}\n",
         "f.yaml:1:1: '<<': unknown key; " + "valid are rack, node, platform,"
-        " listen, state_dir, sampling, level, prometheus, log",
+        " listen, state_dir, sampling, level, checks, xids, prometheus, log",
     ),
     "second document": (
         "rack: r01\n---\nrack: r02\n",

@@ -190,9 +190,7 @@ def test_links_beyond_18_are_invalid(name: str) -> None:
 def test_bit_error_ratios_are_packed() -> None:
     probe = Probe("gb300-nvl72")
     assert probe.value(220, 0) == 0xFFF  # mantissa 15, exponent 255: zero (nvml.h)
-    raw = probe.value(222, 0)
-    assert 1 <= raw >> 8 <= 9
-    assert 15 <= raw & 0xFF <= 17
+    assert probe.value(222, 0) == 0xFFF  # DCGM fails a link above 15e-238
     probe.gpu.pin_field(222, 4, 3 << 8 | 12)
     assert probe.value(222, 4) == 0x30C
 

@@ -6,6 +6,7 @@ decode     bytes and numbers of NVML into values: pure functions
 fields     batches of field values, made once, decoded in bulk
 getters    functions with an answer of their own, one row each
 gpm        activity between two samples
+fabric     the fabric structure, by the driver's version of it
 identity   who a GPU is
 plan       catalogue rows x what this GPU supports = what is read, and how it fills a block
 gpu        one GPU: its sweeps

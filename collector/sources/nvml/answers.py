@@ -22,7 +22,8 @@ class Answers:
     Attributes:
         numbers: What was read, in NVML's own units.
         errors: What could not be read although the hardware has it, counted by error.
-        failed: Sources that failed in a way that says nothing about support, such as a time-out.
+        failed: Sources whose number is unknown now although they may have one: they failed in a way that says
+            nothing about support, such as a time-out, or answered what has no meaning.
     """
 
     __slots__ = ("errors", "failed", "numbers")
@@ -37,6 +38,7 @@ class Answers:
         """Keep a number; None, which stands for an answer without meaning, is counted."""
         if value is None:
             self.errors[UNDECODABLE] += 1
+            self.failed.add(key)
         else:
             self.numbers[key] = value
 

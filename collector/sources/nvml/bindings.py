@@ -90,8 +90,8 @@ class Needs:
 
     Attributes:
         device_fields: Field requests about the GPU as a whole.
-        link_fields: Field requests about links; kept apart, since a batch that mixes both has failed as a
-            whole on GB200 (facts, trap T3).
+        link_fields: Field requests about links, one or all; kept apart, since a batch that mixes both has
+            failed as a whole on GB200 (facts, trap T3).
         getters: Attributes wanted of each function.
         gpm: Metric ids wanted of performance monitoring.
     """
@@ -108,7 +108,7 @@ class Needs:
         elif isinstance(binding, GpmBinding):
             self.gpm[int(getattr(pynvml, binding.metric))] = None
         else:
-            per_link = isinstance(binding, LinkSum) or binding.scope is Scope.EACH_LINK
-            target = self.link_fields if per_link else self.device_fields
+            of_links = isinstance(binding, LinkSum) or binding.scope in (Scope.EACH_LINK, Scope.ALL_LINKS)
+            target = self.link_fields if of_links else self.device_fields
             for request in requests_of(binding, links):
                 target[request[0], request[1]] = request

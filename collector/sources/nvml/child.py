@@ -10,12 +10,9 @@ import time
 from collections.abc import Callable
 from typing import BinaryIO
 
-from collector.sources.frames import FrameError, encode, read_options
+from collector.sources.frames import EXIT_NEEDS_NEW_PROCESS, FrameError, encode, read_options
 from collector.sources.nvml.library import NvmlLibrary, open_library
 from collector.sources.nvml.reader import NvmlReader
-
-EXIT_NEEDS_NEW_PROCESS = 75
-"""Exit status when only a fresh process can load NVML again (EX_TEMPFAIL of sysexits.h)."""
 
 _PR_SET_PDEATHSIG = 1
 """prctl option: the signal that this process gets when its parent dies (prctl(2))."""

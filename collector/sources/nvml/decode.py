@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import uuid
 
@@ -62,12 +63,13 @@ def to_unit(number: Value, metric: Metric, multiply: int, divide: int) -> Value 
         The value, or None if it lies outside the metric's physical range.
     """
     scaled = number * multiply
+    if isinstance(scaled, float) and not math.isfinite(scaled):  # GPM reports a NaN for a blank
+        return None
     value: Value
     if metric.value_type is ValueType.INT:
         value = int(scaled) if divide == 1 else int(scaled) // divide
     else:
         value = scaled / divide
-    # The comparison is also False for a NaN, which GPM reports for a blank.
     return value if metric.minimum <= value <= metric.maximum else None
 
 

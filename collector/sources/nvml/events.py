@@ -23,6 +23,7 @@ class XidEvents:
         self._set = ctypes.c_void_p()
         self._data = pynvml.c_nvmlEventData_t()
         self._uuids: dict[int, str] = {}
+        self._subscribed: dict[int, int] = {}
         library.call("nvmlEventSetCreate", ctypes.byref(self._set))
 
     def register(self, handle: Handle, uuid: str) -> None:
@@ -33,7 +34,7 @@ class XidEvents:
         if self._library.call("nvmlDeviceGetSupportedEventTypes", handle, ctypes.byref(mask)) != 0:
             return
         wanted = mask.value & pynvml.nvmlEventTypeXidCriticalError
-        if wanted and self._library.call("nvmlDeviceRegisterEvents", handle, wanted, self._set) == 0:
+        if wanted and self._subscribe(handle.value, wanted):
             self._uuids[handle.value] = uuid
 
     def poll(self, errors: Counter[str]) -> Iterable[tuple[str, int]]:
@@ -46,17 +47,34 @@ class XidEvents:
             UUID and Xid of each event, oldest first; the UUID is empty for a GPU that is not known.
         """
         found: list[tuple[str, int]] = []
-        while self._set.value is not None and len(found) < _MAXIMUM_EVENTS_A_POLL:
+        for _ in range(_MAXIMUM_EVENTS_A_POLL if self._set.value is not None else 0):
             code = self._library.call("nvmlEventSetWait_v2", self._set, ctypes.byref(self._data), 0)
             if code == pynvml.NVML_ERROR_TIMEOUT:
                 break
             if code != pynvml.NVML_SUCCESS:
                 errors[error_name(code)] += 1
+                if code == pynvml.NVML_ERROR_GPU_IS_LOST:
+                    self._renew()
                 break
             if self._data.eventType == pynvml.nvmlEventTypeXidCriticalError:
                 device = ctypes.cast(self._data.device, ctypes.c_void_p).value
                 found.append((self._uuids.get(device or 0, ""), int(self._data.eventData)))
         return found
+
+    def _subscribe(self, device: int, wanted: int) -> bool:
+        handle = Handle(device)
+        if self._library.call("nvmlDeviceRegisterEvents", handle, wanted, self._set) != pynvml.NVML_SUCCESS:
+            return False
+        self._subscribed[device] = wanted
+        return True
+
+    def _renew(self) -> None:
+        """Replace the set: with a lost GPU in it, every wait fails, and no other GPU's Xids come through."""
+        subscribed, self._subscribed = self._subscribed, {}
+        self.close()
+        self._library.call("nvmlEventSetCreate", ctypes.byref(self._set))
+        for device, wanted in subscribed.items():
+            self._subscribe(device, wanted)
 
     def close(self) -> None:
         """Free the set."""

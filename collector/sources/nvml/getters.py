@@ -14,6 +14,7 @@ import pynvml
 
 from collector.sources.nvml.answers import Answers
 from collector.sources.nvml.decode import fabric_conditions
+from collector.sources.nvml.fabric import FabricInfo
 from collector.sources.nvml.library import Handle, NvmlLibrary
 
 Call = Callable[[Answers], None]
@@ -154,15 +155,15 @@ def _process_count(library: NvmlLibrary, handle: Handle, function: str, attribut
 
 
 def _fabric(library: NvmlLibrary, handle: Handle, function: str, attributes: tuple[str, ...]) -> Call:
-    out = pynvml.c_nvmlGpuFabricInfo_v3_t()
-    out.version = pynvml.nvmlGpuFabricInfo_v3
-    reference = ctypes.byref(out)
+    info = FabricInfo(library, handle)
 
     def call(answers: Answers) -> None:
-        code = library.call(function, handle, reference)
+        code = info.read()
         if code != _SUCCESS:
-            answers.fail((function, "state"), code)
+            for attribute in attributes:
+                answers.fail((function, attribute), code)
             return
+        out = info.out
         if "state" in attributes:
             answers.put((function, "state"), out.state & _STATE_MASK)
         for condition, value in fabric_conditions(out.healthMask).items():

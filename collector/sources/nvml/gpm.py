@@ -43,6 +43,7 @@ class GpmSampler:
         self._previous = ctypes.c_void_p()
         self._current = ctypes.c_void_p()
         self._sampled_at: float | None = None
+        self._latest: list[tuple[int, float]] = []
         self._request = pynvml.c_nvmlGpmMetricsGet_t()
         self._request.version = pynvml.NVML_GPM_METRICS_GET_VERSION
         self._request.numMetrics = len(metric_ids)
@@ -52,14 +53,22 @@ class GpmSampler:
             library.call("nvmlGpmSampleAlloc", ctypes.byref(buffer))
 
     def read(self, answers: Answers) -> None:
-        """Take a sample, and answer for the time since the one before; the first brings nothing."""
+        """Take a sample, and answer for the time since the one before; the first brings nothing.
+
+        Asked again before a sample may be taken, as when a step begins anew because a GPU was lost, it
+        answers what it has just found.
+        """
         now = self._monotonic()
-        if self._sampled_at is not None and now - self._sampled_at < _MINIMUM_SPACING_SECONDS:
-            return
+        if self._sampled_at is None or now - self._sampled_at >= _MINIMUM_SPACING_SECONDS:
+            self._latest.clear()
+            self._sample(now, answers)
+        for metric_id, value in self._latest:
+            answers.put((GPM, metric_id), value)
+
+    def _sample(self, now: float, answers: Answers) -> None:
         code = self._library.call("nvmlGpmSampleGet", self._handle, self._current)
         if code != pynvml.NVML_SUCCESS:
             answers.fail((GPM, 0), code)
-            self._sampled_at = None
             return
         if self._sampled_at is not None:
             self._answer(answers)
@@ -79,7 +88,7 @@ class GpmSampler:
             if metric.nvmlReturn != pynvml.NVML_SUCCESS:
                 answers.fail((GPM, metric_id), metric.nvmlReturn)
             elif not math.isnan(metric.value):  # NaN is NVML's blank
-                answers.put((GPM, metric_id), metric.value)
+                self._latest.append((metric_id, metric.value))
 
     def close(self) -> None:
         """Free the buffers."""
@@ -89,9 +98,17 @@ class GpmSampler:
                 buffer.value = None
 
 
-def supported(library: NvmlLibrary, handle: Handle) -> bool:
-    """Ask whether the GPU has performance monitoring (Hopper and newer)."""
+def supported(library: NvmlLibrary, handle: Handle, probe: Answers) -> bool:
+    """Ask whether the GPU has performance monitoring (Hopper and newer).
+
+    Raises:
+        GpuLostError: The GPU does not answer any more.
+        NvmlUnavailableError: NVML does not.
+    """
     answer = pynvml.c_nvmlGpmSupport_t()
     answer.version = pynvml.NVML_GPM_SUPPORT_VERSION
     code = library.call("nvmlGpmQueryDeviceSupport", handle, ctypes.byref(answer))
-    return code == pynvml.NVML_SUCCESS and bool(answer.isSupportedDevice)
+    if code != pynvml.NVML_SUCCESS:
+        probe.fail((GPM, 0), code)
+        return False
+    return bool(answer.isSupportedDevice)

@@ -5,21 +5,24 @@ from __future__ import annotations
 import ctypes
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pynvml
 
+from collector.catalog import BY_NAME
 from collector.catalog.spec import Cadence, Level
 from collector.readings import GpuIdentity, Incident
 from collector.sources.nvml.events import XidEvents
 from collector.sources.nvml.gpu import Gpu
-from collector.sources.nvml.identity import read_identity, read_text
+from collector.sources.nvml.identity import read_identity, read_uuid
 from collector.sources.nvml.library import GpuLostError, Handle, NvmlLibrary, raise_if_gone
 from collector.sources.nvml.options import PlatformHint, ReaderOptions
 from collector.sources.nvml.plan import Identification
 
 _MAXIMUM_GPUS = 256
 """Bound on a device count that is believed; the largest NVLink systems have 16 GPUs a node."""
+
+_INFO_LABELS = BY_NAME["gpu_info"].info_labels
 
 
 @dataclass(slots=True)
@@ -30,6 +33,7 @@ class Seat:
         uuid: Identity.
         index: Index for display; of a missing GPU the last one known.
         texts: Identity texts; of a missing GPU the last ones known.
+        told: Labels of the texts that could be read; for the others it is asked again.
         gpu: What reads it; None while it is missing.
         due: When the next sweep of each slower cadence is due, on the monotonic clock.
         sweep_seconds: Time that the last sweep of each cadence took.
@@ -38,6 +42,7 @@ class Seat:
     uuid: str
     index: int
     texts: dict[str, str]
+    told: frozenset[str] = frozenset()
     gpu: Gpu | None = None
     due: dict[Cadence, float] = field(default_factory=dict)
     sweep_seconds: dict[Cadence, float] = field(default_factory=dict)
@@ -78,6 +83,7 @@ class Inventory:
         self.seats: list[Seat] = []
         self.changed = True
         self.incidents: list[Incident] = []
+        self._most_present = 0
         self.find()
         known = {seat.uuid for seat in self.seats}
         self.seats += [
@@ -85,6 +91,7 @@ class Inventory:
             for gpu in options.known_gpus
             if gpu.uuid not in known
         ]
+        self._sort()
         self.forget_replaced()
 
     @property
@@ -125,7 +132,7 @@ class Inventory:
         for seat in self.seats:
             if seat.gpu is None:
                 self._regain(seat)
-        self.seats.sort(key=lambda seat: (seat.index, seat.uuid))
+        self._sort()
 
     def lose(self, seat: Seat) -> None:
         """Note that a GPU does not answer any more."""
@@ -142,6 +149,9 @@ class Inventory:
         """Forget missing GPUs once as many as expected are present: they were exchanged."""
         platform = self.platform
         expected = platform.gpus_per_node if platform else len(self._options.known_gpus)
+        # On an unknown platform, or one with more GPUs than its profile says, nothing else tells.
+        self._most_present = max(self._most_present, self.present)
+        expected = max(expected, self._most_present)
         missing = len(self.seats) - self.present
         if missing and self.present and self.present >= expected:
             self.seats = [seat for seat in self.seats if seat.gpu is not None]
@@ -152,6 +162,9 @@ class Inventory:
         for seat in self.seats:
             if seat.gpu is not None:
                 seat.gpu.close()
+
+    def _sort(self) -> None:
+        self.seats.sort(key=lambda seat: (seat.index, seat.uuid))
 
     def _count(self) -> int:
         count = ctypes.c_uint()
@@ -164,13 +177,15 @@ class Inventory:
 
     def _admit(self, index: int, handle: Handle) -> None:
         """Take in the GPU behind a handle, unless it is read already."""
-        uuid = read_text(self._library, "nvmlDeviceGetUUID", handle)
+        uuid = read_uuid(self._library, handle)
         if not uuid:
             return
         seat = next((seat for seat in self.seats if seat.uuid == uuid), None)
         if seat is not None and seat.gpu is not None:
+            self._learn_more(seat, seat.gpu)
             return
-        texts = read_identity(self._library, handle)
+        told = read_identity(self._library, handle)
+        texts = dict.fromkeys(_INFO_LABELS, "") | told
         gpu = Gpu(
             self._library,
             handle,
@@ -186,8 +201,22 @@ class Inventory:
             self.seats.append(seat)
         else:
             self.incidents.append(Incident(self._wall_ns(), "gpu_returned", uuid))
-        seat.index, seat.texts, seat.gpu = index, texts, gpu
+        seat.index, seat.texts, seat.told, seat.gpu = index, texts, frozenset(told), gpu
         self.changed = True
+
+    def _learn_more(self, seat: Seat, gpu: Gpu) -> None:
+        """Ask again for what could not be read of a GPU's identity when it was taken in."""
+        if seat.told.issuperset(_INFO_LABELS):
+            return
+        told = read_identity(self._library, gpu.handle)
+        if seat.told.issuperset(told):
+            return
+        seat.texts = seat.texts | told
+        seat.told |= told.keys()
+        self.changed = True
+        if seat.texts["serial"] != gpu.identification.serial:
+            gpu.identification = replace(gpu.identification, serial=seat.texts["serial"])
+            gpu.prepare_again()
 
     def _regain(self, seat: Seat) -> None:
         """Ask for a missing GPU by its UUID: after a reset it may be back under a new handle."""

@@ -26,7 +26,7 @@ from collector.catalog.spec import (
 from collector.readings import SeriesKey
 from collector.sources.nvml.answers import Answers
 from collector.sources.nvml.bindings import Needs, bindings_of, keys_of, supported
-from collector.sources.nvml.fills import Fill, MonotoneSum, coded, constant, counted, scaled, summed
+from collector.sources.nvml.fills import Count, Fill, MonotoneSum, Sum, coded, constant, scaled
 
 CADENCES = (Cadence.FAST, Cadence.LINKS)
 """Cadences with values of a GPU; its identity, read slowly, is text."""
@@ -175,7 +175,7 @@ def _factor(binding: LinkSum) -> int:
 def _link_fill(metric: Metric, binding: Binding, link: int) -> Fill:
     if isinstance(binding, LinkSum):
         keys = tuple(key for key in keys_of(binding, link + 1) if key[1] == link)
-        return summed(metric, keys, _factor(binding))
+        return Sum(metric, keys, _factor(binding))
     if isinstance(binding, GetterBinding | GpmBinding):
         raise TypeError(f"{metric.name}: a link is read by field values only")
     (source,) = (key for key in keys_of(binding, link + 1) if key[1] == link)
@@ -184,7 +184,7 @@ def _link_fill(metric: Metric, binding: Binding, link: int) -> Fill:
 
 def _links_up(planner: _Planner) -> Fill:
     planner.needs[Cadence.LINKS].add(LINK_STATE, planner.links)
-    return counted(keys_of(LINK_STATE, planner.links))
+    return Count(keys_of(LINK_STATE, planner.links))
 
 
 def _links_expected(planner: _Planner) -> Fill:

@@ -66,8 +66,7 @@ class NvmlReader:
                 self._session = self._open()
             layout, reading = self._session.read(now)
         except NvmlUnavailableError as error:
-            self._break(error, now)
-            return [self._unavailable(now)]
+            return [self._break(error, now)]
         self._generation = self._session.generation
         return [reading] if layout is None else [layout, reading]
 
@@ -89,10 +88,13 @@ class NvmlReader:
     def _unavailable(self, now: float) -> Reading:
         return Reading(taken_at=now, generation=0, up=False, reason=self._reason)
 
-    def _break(self, error: NvmlUnavailableError, now: float) -> None:
+    def _break(self, error: NvmlUnavailableError, now: float) -> Reading:
         self._reason = str(error)
         self._retry_at = now + _RETRY_SECONDS
         self.needs_new_process = self.needs_new_process or error.needs_new_process
-        if self._session is not None:
-            self._generation = self._session.generation
-            self.close()
+        session = self._session
+        if session is None:
+            return self._unavailable(now)
+        self._generation = session.generation
+        self.close()
+        return session.last_reading(error, now)

@@ -6,10 +6,12 @@ import ctypes
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+import msgspec
 import pynvml
 
 from collector.catalog import BY_NAME
 from collector.catalog.spec import Cadence
+from collector.errors import NvmlUnavailableError
 from collector.model import Value
 from collector.readings import Batch, Block, Incident, Layout, Reading
 from collector.sources.nvml.decode import cuda_version, driver_version, text
@@ -23,6 +25,8 @@ from collector.sources.nvml.options import ReaderOptions
 _VERSION_BYTES = 80
 """NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE (nvml.h)."""
 _INFO_LABELS = BY_NAME["gpu_info"].info_labels
+_MAXIMUM_TURNS = 4
+"""Layouts made in one step; what is left to change is seen to by the next."""
 _MODULE = "module"
 _PRESENCE = "presence"
 
@@ -58,6 +62,18 @@ class Session:
         self._errors: Counter[str] = Counter()
         self._calls_reported = library.calls
         initialize(library)
+        try:
+            self._prepare(options)
+        except NvmlUnavailableError:
+            # NVML counts its users: one too many would keep it from ever being initialized anew.
+            library.call("nvmlShutdown")
+            raise
+        self._inventory_due = monotonic() + options.links_seconds
+        self._blocks: dict[tuple[str, str], int] = {}
+        self.generation = generation
+
+    def _prepare(self, options: ReaderOptions) -> None:
+        library = self._library
         self._driver_version = _driver_version(library)
         self._cuda_version = _cuda_version(library)
         self._events = XidEvents(library)
@@ -66,13 +82,10 @@ class Session:
             options,
             self._events,
             driver=driver_version(self._driver_version),
-            monotonic=monotonic,
-            wall_ns=wall_ns,
+            monotonic=self._monotonic,
+            wall_ns=self._wall_ns,
             errors=self._errors,
         )
-        self._inventory_due = monotonic() + options.links_seconds
-        self._blocks: dict[tuple[str, str], int] = {}
-        self.generation = generation
 
     def read(self, now: float) -> tuple[Layout | None, Reading]:
         """Read everything that is due.
@@ -90,30 +103,50 @@ class Session:
         if now >= self._inventory_due:
             self._inventory_due = now + self._period[Cadence.LINKS]
             inventory.find()
-        incidents = self._xids()
+        inventory.incidents += self._xids()
         layout = None
         batches: list[Batch] = [] if inventory.changed else self._sweep(now, everything=False)
-        # Each turn of the loop follows on a GPU lost or found by the one before, so it ends.
-        while inventory.changed:
+        # Each turn follows on a GPU lost or found by the one before; what changes without end waits a step.
+        for _ in range(_MAXIMUM_TURNS):
+            if not inventory.changed:
+                break
             inventory.forget_replaced()
             inventory.changed = False
             layout = self._make_layout()
             batches = self._sweep(now, everything=True)
-        incidents += inventory.incidents
-        inventory.incidents.clear()
-        reading = Reading(
-            taken_at=now,
-            generation=self.generation,
-            up=True,
-            batches=tuple(batches),
-            incidents=tuple(incidents),
-            sweep_seconds=self._sweep_seconds(),
+        reading = self._account(
+            Reading(
+                taken_at=now,
+                generation=self.generation,
+                up=True,
+                batches=tuple(batches),
+                sweep_seconds=self._sweep_seconds(),
+            )
+        )
+        return layout, reading
+
+    def last_reading(self, error: NvmlUnavailableError, now: float) -> Reading:
+        """Say why the session broke, and report what it saw until then.
+
+        Args:
+            error: What broke it.
+            now: Monotonic time in seconds.
+        """
+        self._errors[error.reason] += 1
+        return self._account(Reading(taken_at=now, generation=0, up=False, reason=str(error)))
+
+    def _account(self, reading: Reading) -> Reading:
+        """Add to a reading what was seen and done since the one before."""
+        complete = msgspec.structs.replace(
+            reading,
+            incidents=tuple(self._inventory.incidents),
             calls=self._library.calls - self._calls_reported,
             errors=dict(self._errors),
         )
+        self._inventory.incidents.clear()
         self._calls_reported = self._library.calls
         self._errors.clear()
-        return layout, reading
+        return complete
 
     def close(self) -> None:
         """Give everything back and shut NVML down."""
@@ -155,9 +188,9 @@ class Session:
         if (seat.uuid, _MODULE) in self._blocks:
             yield Batch(self._blocks[seat.uuid, _MODULE], module_values)
         if everything or self._is_due(seat, Cadence.LINKS, now):
-            values, _, links_came_up = self._timed(seat, gpu, Cadence.LINKS)
+            values, _, more_to_find = self._timed(seat, gpu, Cadence.LINKS)
             yield Batch(self._blocks[seat.uuid, Cadence.LINKS.value], values)
-            if links_came_up and gpu.prepare_again(self._errors):
+            if more_to_find and gpu.prepare_again():
                 self._inventory.changed = True
         if everything or self._is_due(seat, Cadence.SLOW, now):
             self._refresh_texts(seat, gpu)

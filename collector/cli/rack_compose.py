@@ -1,0 +1,100 @@
+"""Puts a rack service together from its settings, and runs it until a signal ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from collector import profiles
+from collector.cli.signals import stop_on_signals
+from collector.config import Listen, RackConfiguration, RackEntry, choose_state_directory
+from collector.health.rack_types import ExpectedRack
+from collector.rack import RackService, RackServiceSettings
+from collector.rack.records import Records
+from collector.sources.peers import PeerAddress
+from collector.token_file import TokenFile
+from exporters.rest.server import RestServer
+from exporters.rest.settings import RestSettings
+
+_logger = logging.getLogger("rackwatt.rack")
+
+
+def service_settings(configuration: RackConfiguration) -> RackServiceSettings:
+    """Make a rack service's settings.
+
+    Args:
+        configuration: What was configured.
+
+    Raises:
+        ConfigurationError: The token file cannot be used.
+    """
+    token_file = configuration.agent_auth.bearer_token_file
+    return RackServiceSettings(
+        racks=tuple(expected_rack(name, entry) for name, entry in configuration.racks.items()),
+        agents=tuple(
+            PeerAddress(name, agent.node, agent.address.host, agent.address.port)
+            for name, entry in configuration.racks.items()
+            for agent in entry.agents
+        ),
+        poll_seconds=configuration.poll_seconds,
+        witness_port=configuration.witness_port,
+        token=TokenFile(token_file).token if token_file is not None else None,
+    )
+
+
+def expected_rack(name: str, entry: RackEntry) -> ExpectedRack:
+    """Declare a rack, with what its platform's profile adds."""
+    profile = profiles.load(entry.platform)
+    return ExpectedRack(
+        rack=name,
+        platform=entry.platform,
+        nodes=tuple(agent.node for agent in entry.agents),
+        cliques=entry.cliques,
+        min_block=entry.min_block,
+        slo=entry.slo,
+        gpus_per_node=profile.gpus_per_node,
+        rack_wide_fabric=profile.fabric.cluster_wide,
+    )
+
+
+def run(configuration: RackConfiguration, announce: Callable[[Listen], None]) -> int:
+    """Run a rack service until SIGTERM or SIGINT; a second signal ends it at once.
+
+    Args:
+        configuration: Its settings.
+        announce: Called once, with the address where it serves.
+
+    Returns:
+        Exit status 0.
+
+    Raises:
+        ConfigurationError: It cannot run as it is configured.
+    """
+    state = choose_state_directory(configuration, os.environ)
+    _logger.info("the ledger is kept in %s", state.path, extra={"reason": state.reason})
+    return asyncio.run(_run(configuration, Path(state.path), announce))
+
+
+async def _run(configuration: RackConfiguration, directory: Path, announce: Callable[[Listen], None]) -> int:
+    stop = asyncio.Event()
+    stop_on_signals(stop, asyncio.get_running_loop(), _logger)
+    settings = service_settings(configuration)
+    service = RackService(settings, Records(directory, poll_seconds=configuration.poll_seconds))
+    listen = configuration.listen
+    rest = RestServer(
+        service,
+        RestSettings(host=listen.host, port=listen.port, api_token_file=configuration.api_token_file),
+    )
+    try:
+        await service.start()
+        await rest.start()
+        announce(Listen(listen.host, rest.port))
+        await stop.wait()
+    finally:
+        await rest.close()
+        await service.close()
+    _logger.info("stopped")
+    return 0

@@ -1,0 +1,1 @@
+"""Sources of the host itself, beside the GPUs."""

@@ -1,0 +1,1 @@
+"""The paths of CONTRACTS §5, one module a subject."""
