@@ -18,7 +18,7 @@ help: ## print this list
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 .PHONY: demo
-demo: .venv/.runtime ## show a simulated GB300 compute tray: its metrics, on http://127.0.0.1:10073
+demo: .venv/.runtime ## show a simulated GB300 NVL72 rack and what a rack service says of it, on http://127.0.0.1:10073
 	@exec $(BIN)/rackwatt demo $(ARGS)
 
 .PHONY: test

@@ -5,8 +5,6 @@ Everything is answered from the newest Snapshot; nothing here reads hardware.
 
 from __future__ import annotations
 
-import errno
-import os
 import time
 from collections.abc import Callable
 from http import HTTPStatus
@@ -18,6 +16,7 @@ from collector.model import Snapshot
 from exporters.health_document import HealthWriter
 from exporters.http_server import BoundedServer, Limits, problem, respond, sentence
 from exporters.landing import LandingPage
+from exporters.listening import why_not_listening
 from exporters.negotiation import accepts_gzip
 from exporters.prometheus import Exposition
 from exporters.prometheus import negotiate as negotiate_text
@@ -110,7 +109,7 @@ class AgentHttpExporter:
         try:
             self._server = await BoundedServer.listen(self._host, self._port, self._handle, self._limits)
         except OSError as error:
-            raise ConfigurationError(_cannot_listen(self._host, self._port, error)) from error
+            raise ConfigurationError(why_not_listening(self._host, self._port, error)) from error
         # Started again after `close`, it is found where it was.
         self._port = self._server.port
 
@@ -216,17 +215,3 @@ def why_not_ready(snapshot: Snapshot | None, elapsed_seconds: float) -> str:
 def _header(request: web.BaseRequest, name: str) -> str:
     """Value of a header; one that comes several times is one list (RFC 9110 §5.3)."""
     return ",".join(request.headers.getall(name, ()))
-
-
-_ADVICE = {
-    errno.EADDRINUSE: "stop what listens there, or listen on another port",
-    errno.EACCES: "listen on a port above 1023, or grant CAP_NET_BIND_SERVICE",
-}
-
-
-def _cannot_listen(host: str, port: int, error: OSError) -> str:
-    # asyncio's own message repeats the address, so the text of the number is taken; name resolution has none.
-    known = error.errno in errno.errorcode
-    reason = os.strerror(error.errno) if error.errno is not None and known else error.strerror or str(error)
-    advice = _ADVICE.get(error.errno or 0, "listen on an address of this machine, or on 0.0.0.0 for all")
-    return f"cannot listen on {host}:{port}: {reason}; {advice} (`listen:` or --listen HOST:PORT)"

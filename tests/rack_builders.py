@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from collector.health.maintenance import Maintenance, MaintenanceWindow
 from collector.health.rack_judge import RackJudge
 from collector.health.rack_types import ExpectedRack, GpuView, NodeView, Poll, RackStatus
-from collector.health.states import GpuState, Impact, gpu_state
+from collector.health.states import GpuState, Impact, state_of_checks
 from collector.health.tracker_rules import TrackerRules
 from collector.model import CheckResult, Event
 
@@ -56,10 +56,7 @@ def failed_check(check: str, impact: str, *, failed: bool = True, metric: str = 
 def make_gpu(node: str, index: int, checks: Iterable[CheckResult] = (), *, up: bool = True) -> GpuView:
     uuid = f"GPU-{node}-{index}"
     own = tuple(replace(check, gpu_uuid=uuid, gpu=str(index)) for check in checks)
-    state = gpu_state(
-        (IMPACTS.get(check.impact, Impact.AVOID) for check in own if check.failed),
-        unknown=any(not check.failed for check in own),
-    )
+    state = state_of_checks(own)
     texts = {"name": "NVIDIA GB300", "board_part": "900", "vbios": "97.10", "inforom": "G548.1"}
     return GpuView(
         uuid=uuid,

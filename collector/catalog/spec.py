@@ -292,7 +292,7 @@ class Metric:
 
     @property
     def label_names(self) -> tuple[str, ...]:
-        """Names of the labels beyond the implied `rack` and `node`, in the order of a series' label values."""
+        """Names of the labels beyond the implied ones, in the order of a series' label values."""
         own = (self.label,) if self.label else self.info_labels
         return self.entity.keys + own
 

@@ -35,6 +35,7 @@ _HEADINGS = {
     Entity.MODULE: "Of each module",
     Entity.NODE: "Of the node",
     Entity.AGENT: "Of the agent itself",
+    Entity.RACK: "Of each rack, by the rack service",
 }
 
 
@@ -114,7 +115,7 @@ def _origin_cell(metric: Metric) -> str:
 
 
 def _name_with_label(metric: Metric) -> str:
-    names = metric.info_labels if metric.kind is Kind.STATE else ()
+    names = metric.info_labels if metric.kind is not Kind.INFO else ()
     own = ",".join([metric.label] if metric.label else names)
     return f"{metric.exposed_name}{{{own}}}" if own else metric.exposed_name
 
@@ -150,7 +151,7 @@ def render_json(rows: Sequence[Metric]) -> str:
             "unit": row.unit.value,
             "value_type": row.value_type.value,
             "entity": row.entity.value,
-            "labels": ["rack", "node", *row.label_names],
+            "labels": [*row.entity.implied_keys, *row.label_names],
             "level": row.level.name.lower(),
             "cadence": row.cadence.value,
             "help": row.help,
@@ -171,7 +172,7 @@ def _markdown_lines(rows: Sequence[Metric]) -> Iterator[str]:
         own = [row for row in rows if row.entity is entity]
         if not own:
             continue
-        labels = ", ".join(f"`{name}`" for name in ("rack", "node", *entity.keys))
+        labels = ", ".join(f"`{name}`" for name in (*entity.implied_keys, *entity.keys))
         yield from ("", f"**{heading}** ({labels})", "")
         yield "| Metric | Kind | Unit | Level | Cadence | Meaning | Read from |"
         yield "|---|---|---|---|---|---|---|"

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collector.catalog.spec import Level, Metric
 
 SUMMARY = "list every metric: name, kind, unit, labels, level, cadence, meaning, and where it is read"
 EXAMPLES = """\
@@ -29,14 +33,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     files.add_argument("--check", metavar="FILE", help="tell whether FILE's table is up to date")
 
 
+def listed(level: Level) -> tuple[Metric, ...]:
+    """List the rows of a level: those of agents, then those of rack services."""
+    from collector import catalog
+    from collector.catalog.rack import RACK
+
+    return (*catalog.at_level(level), *(row for row in RACK if row.level <= level))
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Print the catalogue, or renew or check it in a file."""
-    from collector import catalog
     from collector.catalog.spec import Level
     from collector.cli import metric_tables
     from collector.errors import ConfigurationError
 
-    rows = catalog.at_level(Level[arguments.level.upper()])
+    rows = listed(Level[arguments.level.upper()])
     file_name: str | None = arguments.update or arguments.check
     if file_name is None:
         print(metric_tables.RENDERERS[arguments.format or "table"](rows), end="")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from collector.health.states import GpuState, Impact, NodeState, gpu_state
+from collector.health.states import GpuState, Impact, NodeState, impact_of, state_of_checks
 from collector.model import CheckResult, Snapshot
 
 
@@ -53,7 +53,11 @@ def judge_node(snapshot: Snapshot, not_ready: str) -> NodeHealth:
     blind = not_ready or ("" if checks is not None else "no checks are evaluated")
     results = checks or ()
     gpus = tuple(
-        GpuHealth(index, uuid, _gpu_state([r for r in results if r.gpu_uuid == uuid], blind=bool(blind)))
+        GpuHealth(
+            index,
+            uuid,
+            _gpu_state([result for result in results if result.gpu_uuid == uuid], blind=bool(blind)),
+        )
         for index, uuid in _gpus(snapshot)
     )
     if blind:
@@ -71,28 +75,29 @@ def _gpus(snapshot: Snapshot) -> list[tuple[str, str]]:
 
 
 def _gpu_state(results: Sequence[CheckResult], *, blind: bool) -> GpuState:
-    failed = [Impact(result.impact) for result in results if result.failed]
-    return gpu_state(failed, unknown=blind or any(not result.failed for result in results))
+    state = state_of_checks(results)
+    # What failed for good, such as an Xid that asks for a reset, holds while nothing is read.
+    return state if state is GpuState.FAILED or not blind else GpuState.UNKNOWN
 
 
 def _node_state(results: Sequence[CheckResult]) -> NodeState:
-    state = _gpu_state(results, blind=False)
+    state = state_of_checks(results)
     return NodeState.READY if state is GpuState.OK else NodeState(state.value)
 
 
-_DECIDING = {
-    NodeState.FAILED: {Impact.FAIL},
-    NodeState.DEGRADED: {Impact.AVOID, Impact.WARN},
-}
+def _decides(result: CheckResult, state: NodeState) -> bool:
+    """Tell whether a check is one that puts its node into a state."""
+    impact = impact_of(result.impact)
+    if state is NodeState.FAILED:
+        return result.failed and impact is Impact.FAIL
+    if state is NodeState.UNKNOWN:
+        return not result.failed and impact.unschedulable
+    return state is NodeState.DEGRADED and impact in (Impact.AVOID, Impact.WARN)
 
 
 def _reason(results: Sequence[CheckResult], state: NodeState) -> str:
     """Name the first check that decides, and how many more there are."""
-    impacts = _DECIDING.get(state)
-    if impacts is None:
-        deciding = [result for result in results if not result.failed and state is NodeState.UNKNOWN]
-    else:
-        deciding = [result for result in results if result.failed and Impact(result.impact) in impacts]
+    deciding = [result for result in results if _decides(result, state)]
     if not deciding:
         return ""
     first = deciding[0]

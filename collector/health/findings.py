@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from collector.health.rack_types import GpuView, NodeView, Reason
-from collector.health.states import GpuState, Impact
+from collector.health.states import GpuState, Impact, impact_of
 from collector.model import CheckResult
 
 GPU_COUNT_CHECKS = frozenset({"gpu_lost", "node_gpus_missing"})
@@ -71,10 +71,7 @@ def _results(view: NodeView) -> Iterator[tuple[CheckResult, bool]]:
 
 
 def _reason(node: str, result: CheckResult) -> Reason | None:
-    try:
-        impact = Impact(result.impact)
-    except ValueError:  # A newer agent knows an impact that this service does not: not known is not harmless.
-        impact = Impact.AVOID
+    impact = impact_of(result.impact)
     if impact is Impact.INFO:
         return None
     return Reason(

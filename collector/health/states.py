@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 
+from collector.model import CheckResult
+
 
 class Impact(enum.Enum):
     """What a failed check means for the use of its subject, from harmless to fatal."""
@@ -58,18 +60,30 @@ class Verdict(enum.Enum):
     UNKNOWN = "UNKNOWN"
 
 
-def gpu_state(failed: Iterable[Impact], *, unknown: bool) -> GpuState:
-    """Return the state of a GPU from its checks.
+def impact_of(word: str) -> Impact:
+    """Read an impact; one that a newer agent has and this version does not know is not harmless: AVOID."""
+    return _IMPACTS.get(word, Impact.AVOID)
 
-    Args:
-        failed: Impacts of the checks that failed.
-        unknown: Whether a check that the hardware supports could not be evaluated.
+
+def state_of_checks(checks: Iterable[CheckResult]) -> GpuState:
+    """Return the state of a GPU, or of a whole node, from its checks that did not pass.
+
+    A check that could not be evaluated makes the state UNKNOWN if its failure would take the node out of the
+    schedulable set. One of impact `warn` counts as failed: not knowing it cannot do more than its failure.
     """
-    impacts = set(failed)
-    if Impact.FAIL in impacts:
+    failed: set[Impact] = set()
+    unknown = False
+    for check in checks:
+        impact = impact_of(check.impact)
+        if check.failed or impact is Impact.WARN:
+            failed.add(impact)
+        elif impact.unschedulable:
+            unknown = True
+    if Impact.FAIL in failed:
         return GpuState.FAILED
     if unknown:
         return GpuState.UNKNOWN
-    if impacts & {Impact.AVOID, Impact.WARN}:
-        return GpuState.DEGRADED
-    return GpuState.OK
+    return GpuState.DEGRADED if failed & {Impact.AVOID, Impact.WARN} else GpuState.OK
+
+
+_IMPACTS = {impact.value: impact for impact in Impact}

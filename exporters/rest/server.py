@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
-import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +12,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from collector.errors import ConfigurationError
+from exporters.listening import why_not_listening
 from exporters.rest.app import create_app
 from exporters.rest.connections import BoundedProtocol, bounded
 from exporters.rest.protocol import RackAnswers
@@ -143,7 +142,7 @@ async def _bind(settings: RestSettings) -> list[socket.socket]:
     except OSError as error:
         for bound in sockets:
             bound.close()
-        raise ConfigurationError(_cannot_listen(host, port, error)) from error
+        raise ConfigurationError(why_not_listening(host, port, error)) from error
     return sockets
 
 
@@ -160,16 +159,3 @@ def _listening(kind: tuple[int, int, int], address: _Address, backlog: int) -> s
         own.close()
         raise
     return own
-
-
-_ADVICE = {
-    errno.EADDRINUSE: "stop what listens there, or listen on another port",
-    errno.EACCES: "listen on a port above 1023, or grant CAP_NET_BIND_SERVICE",
-}
-
-
-def _cannot_listen(host: str, port: int, error: OSError) -> str:
-    known = error.errno in errno.errorcode
-    reason = os.strerror(error.errno) if error.errno is not None and known else error.strerror or str(error)
-    advice = _ADVICE.get(error.errno or 0, "listen on an address of this machine, or on 0.0.0.0 for all")
-    return f"cannot listen on {host}:{port}: {reason}; {advice} (`listen:` or --listen HOST:PORT)"

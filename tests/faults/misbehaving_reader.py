@@ -57,8 +57,10 @@ def down(reason: str) -> dict[str, object]:
 
 
 def options_arrived() -> None:
-    """Wait for the agent's options."""
+    """Wait for the agent's options; without any, end."""
     header = os.read(0, 4)
+    if not header:
+        sys.exit(2)
     os.read(0, struct.unpack(">I", header)[0])
 
 

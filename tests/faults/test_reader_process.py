@@ -389,15 +389,30 @@ def test_the_pauses_grow_and_begin_again_after_a_minute_of_health(monkeypatch: p
     assert pauses[:10] == [1.0, 2.0, 5.0, 10.0, 30.0, 30.0, 30.0, 0.0, 1.0, 2.0]
 
 
-def test_closing_while_readers_end_at_once_never_hangs() -> None:
-    # CPython issue 103847: a start that is cancelled while its process ends waits for ever.
+def test_closing_while_a_reader_is_being_started_does_not_interrupt_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    processes: list[asyncio.subprocess.Process] = []
+    start = asyncio.create_subprocess_exec
+
+    async def fragile(*words: str, **options: int) -> asyncio.subprocess.Process:
+        try:
+            await asyncio.sleep(0.1)
+        except asyncio.CancelledError:
+            await asyncio.Event().wait()  # as Python does: CPython issue 103847
+        processes.append(await start(*words, **options))  # type: ignore[arg-type]  # passed on as they come
+        return processes[-1]
+
+    monkeypatch.setattr("collector.sources.process.asyncio.create_subprocess_exec", fragile)
+
     async def scenario() -> None:
-        for turn in range(100):
-            source = ReaderProcess(["/bin/true"], ReaderOptions, QUICK)
-            await source.start(lambda _message: None)
-            await asyncio.sleep(turn * 0.0001)
-            async with asyncio.timeout(CLOSE_SECONDS):
-                await source.close()
+        source = ReaderProcess(command("ignores_everything"), ReaderOptions, QUICK)
+        await source.start(lambda _message: None)
+        await asyncio.sleep(0.05)
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await source.close()
+        (process,) = processes
+        assert process.returncode is not None
 
     run(scenario)
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from collector import catalog
+from collector.catalog.spec import Level
 from collector.cli.markers import replace_between_markers
 from collector.cli.metric_tables import render_markdown
-from collector.cli.metrics import MARKER
+from collector.cli.metrics import MARKER, listed
 from tests.golden import node_metrics, rest_bodies
 
 REPOSITORY = Path(__file__).parents[2]
@@ -19,7 +19,7 @@ REPOSITORY = Path(__file__).parents[2]
 def _readme() -> str:
     """Renew the metric table in the README."""
     text = (REPOSITORY / "README.md").read_text("utf-8")
-    return replace_between_markers(text, MARKER, render_markdown(catalog.ALL))
+    return replace_between_markers(text, MARKER, render_markdown(listed(Level.FULL)))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collector.catalog.checks import GPU_CHECKS, NODE_CHECKS
 from collector.health.agent_view import judge_node
 from collector.health.evaluate import Checker, GpuName
 from collector.health.kernel_log import parse_xid, pci_address
-from collector.health.states import GpuState, Impact, NodeState, gpu_state
+from collector.health.states import GpuState, NodeState, state_of_checks
 from collector.health.xid_memory import SeenXid
 from collector.health.xids import SEVERITIES, load_catalogue
 from collector.model import Value
@@ -114,10 +114,7 @@ def test_a_gpu_with_a_missing_value_is_never_ok(missing: set[Place]) -> None:
     node.gpus[0] |= {place: None for place in HEALTHY if place in judged or place[0] in one_number}
     node.evaluate()
     results = [result for result in node.results if result.gpu_uuid == uuid(0)]
-    state = gpu_state(
-        [Impact(result.impact) for result in results if result.failed],
-        unknown=any(not result.failed for result in results),
-    )
+    state = state_of_checks(results)
     assert (state is GpuState.OK) == (not judged)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from collector.catalog import ALL, BY_NAME, at_level
+from collector.catalog.rack import RACK
 from collector.catalog.spec import Level
 from collector.cli import main
 from collector.cli.markers import replace_between_markers
@@ -140,7 +141,9 @@ def test_no_line_of_the_text_is_wider_than_a_terminal() -> None:
 def test_a_level_selects_its_rows(level: Level, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["metrics", "--format", "json", "--level", level.name.lower()]) == 0
     names = [metric["name"] for metric in json.loads(capsys.readouterr().out)["metrics"]]
-    assert names == [row.exposed_name for row in at_level(level)]
+    assert names == [
+        row.exposed_name for row in (*at_level(level), *(row for row in RACK if row.level <= level))
+    ]
 
 
 README = "# Title\n<!-- metrics:begin -->\nold\n<!-- metrics:end -->\nrest\n"
@@ -152,9 +155,7 @@ def test_a_file_is_checked_and_renewed(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["metrics", "--check", str(file)]) == 1
     assert file.read_text() == README
     assert main(["metrics", "--format", "markdown", "--update", str(file)]) == 0
-    expected = (
-        f"# Title\n<!-- metrics:begin -->\n{render_markdown(ALL).strip()}\n<!-- metrics:end -->\nrest\n"
-    )
+    expected = f"# Title\n<!-- metrics:begin -->\n{render_markdown((*ALL, *RACK)).strip()}\n<!-- metrics:end -->\nrest\n"
     assert file.read_text() == expected
     assert main(["metrics", "--check", str(file)]) == 0
     assert main(["metrics", "--update", str(file)]) == 0

@@ -33,7 +33,7 @@ rackwatt_gpu_energy_joules_total{rack="r01",node="n03",gpu="2",gpu_uuid="GPU-c0f
 # TYPE rackwatt_gpu_recovery_action gauge
 rackwatt_gpu_recovery_action{rack="r01",node="n03",gpu="2",gpu_uuid="GPU-c0ffee",action="none"} 0
 rackwatt_gpu_recovery_action{rack="r01",node="n03",gpu="2",gpu_uuid="GPU-c0ffee",action="gpu_reset"} 1
-# HELP rackwatt_gpu_xid_total Xid events seen by this agent, by number. A series begins at 1: alert on the \
+# HELP rackwatt_gpu_xid_total Xid events seen by this agent, by number; a series begins at 1: alert on the \
 last-seen time.
 # TYPE rackwatt_gpu_xid_total counter
 rackwatt_gpu_xid_total{rack="r01",node="n03",gpu="2",gpu_uuid="GPU-c0ffee",xid="79"} 3
@@ -55,7 +55,7 @@ rackwatt_gpu_energy_joules_total{rack="r01",node="n03",gpu="2",gpu_uuid="GPU-c0f
 rackwatt_gpu_recovery_action{rack="r01",node="n03",gpu="2",gpu_uuid="GPU-c0ffee",action="none"} 0
 rackwatt_gpu_recovery_action{rack="r01",node="n03",gpu="2",gpu_uuid="GPU-c0ffee",action="gpu_reset"} 1
 # TYPE rackwatt_gpu_xid counter
-# HELP rackwatt_gpu_xid Xid events seen by this agent, by number. A series begins at 1: alert on the \
+# HELP rackwatt_gpu_xid Xid events seen by this agent, by number; a series begins at 1: alert on the \
 last-seen time.
 rackwatt_gpu_xid_total{rack="r01",node="n03",gpu="2",gpu_uuid="GPU-c0ffee",xid="79"} 3
 # EOF

@@ -6,12 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from collector.health.rack_types import GpuView, NodeView
-from collector.health.states import GpuState, Impact, gpu_state
+from collector.health.states import GpuState, state_of_checks
 from collector.model import CheckResult, Event, Value
 from collector.sources.peers.document import CheckItem, Document, EventItem
 from collector.sources.peers.table import GpuPlaces, PeerTable
 
-_IMPACTS = frozenset(impact.value for impact in Impact)
 _LARGEST_NUMBER = 10_000
 """Beyond any slot or tray of a rack; NVML's 255 and the like stand for "not set"."""
 
@@ -114,11 +113,7 @@ def _state(up: Value | None, checks: Iterable[CheckResult], evaluated: bool) -> 
         return GpuState.UNKNOWN
     if up != 1:
         return GpuState.FAILED
-    # An impact that a newer agent has and this service does not know is not harmless.
-    failed = [
-        Impact(check.impact) if check.impact in _IMPACTS else Impact.AVOID for check in checks if check.failed
-    ]
-    return gpu_state(failed, unknown=any(not check.failed for check in checks))
+    return state_of_checks(checks)
 
 
 def _fabric_complete(gpus: Sequence[GpuPlaces], values: Values) -> bool | None:
