@@ -7,7 +7,6 @@ prepares something for each series, such as an exposition's line prefixes, prepa
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -51,6 +50,9 @@ class SeriesTable:
 
     def __init__(self, series: tuple[Series, ...]) -> None:
         """Keep the series and compute their digest."""
+        # Here, because it maps OpenSSL, which the reader process has no other use for.
+        import hashlib
+
         self.series = series
         hasher = hashlib.blake2b(digest_size=8)
         for entry in series:

@@ -26,9 +26,7 @@ from collector.protocols import Exporter, KernelLog, Source
 from collector.readings import GpuIdentity
 from collector.sources.host import kmsg
 from collector.sources.inline import InlineSource
-from collector.sources.nvml.library import open_library
 from collector.sources.nvml.options import PlatformHint, ReaderOptions
-from collector.sources.nvml.reader import NvmlReader
 from collector.sources.process import ReaderProcess
 from collector.state import StateStore
 from exporters.agent_http import AgentHttpExporter
@@ -136,6 +134,10 @@ def make_source(plan: Plan, store: StateStore) -> Source:
     if not plan.inline:
         command = reader_command.command(simulation)
         return ReaderProcess(command, options, Deadlines.for_period(fast_seconds))
+    # Only here, as pynvml costs the agent megabytes that its reader process needs alone.
+    from collector.sources.nvml.library import open_library
+    from collector.sources.nvml.reader import NvmlReader
+
     opener = open_library if simulation is None else lambda: open_simulated(simulation)
     return InlineSource(NvmlReader(opener, options()), fast_seconds)
 

@@ -1,6 +1,7 @@
-"""``python -m tests.bench``: measures the agent over the NVML double, and nvitop-exporter beside it.
+"""``python -m tests.bench``: measures the agent over the NVML double, nvitop-exporter beside it, and the rack
+service over a thousand played agents.
 
-It is not a test, for its figures depend on the machine. The agent's promises are asserted all the same:
+It is not a test, for its figures depend on the machine. What is promised is asserted all the same:
 the exit status is 1 where one is not kept, 2 where the measurement could not be made.
 """
 
@@ -14,13 +15,15 @@ from pathlib import Path
 from typing import Final
 
 from tests.abi.double.build import BuildError, build
-from tests.bench import report, subjects
+from tests.bench import rack_report, report, subjects
 from tests.bench.errors import BenchError
 from tests.bench.measuring import measure, progress
+from tests.bench.rack_measuring import measure_racks
 from tests.bench.rendering import compare
 
 MINIMUM_SECONDS: Final = 60.0
 MINIMUM_SCRAPES: Final = 60
+MINIMUM_REQUESTS: Final = 1000
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -28,13 +31,20 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     scripts = Path(sys.executable).parent
     parser = argparse.ArgumentParser(
         prog="python -m tests.bench",
-        description="Measure the agent over a no-op NVML of 8 GPUs with 18 links, beside nvitop-exporter.",
+        description="Measure the agent over a no-op NVML of 8 GPUs with 18 links, beside nvitop-exporter,"
+        " and the rack service over 18, 180 and 1,000 played agents.",
         epilog="The tables go to standard output, progress to standard error.",
+    )
+    parser.add_argument(
+        "--subject", choices=("agent", "rack", "all"), default="all", help="what to measure (default all)"
     )
     parser.add_argument(
         "--seconds", type=float, default=MINIMUM_SECONDS, help="of processor time (default 60)"
     )
     parser.add_argument("--scrapes", type=int, default=MINIMUM_SCRAPES, help="to time (default 60)")
+    parser.add_argument(
+        "--requests", type=int, default=MINIMUM_REQUESTS, help="for a rack's health to time (default 1000)"
+    )
     parser.add_argument("--agent", type=Path, default=scripts / "rackwatt", help="the rackwatt command")
     parser.add_argument(
         "--peer", type=Path, default=scripts / subjects.PEER, help="the nvitop-exporter command"
@@ -44,11 +54,23 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--update-readme", type=Path, metavar="FILE", help="put the tables between its markers"
     )
-    return parser.parse_args(argv)
+    options = parser.parse_args(argv)
+    if options.update_readme is not None and options.subject != "all":
+        parser.error("--update-readme needs --subject all: the tables of both stand between its markers")
+    return options
 
 
-def run(options: argparse.Namespace) -> report.Results:
-    """Measure."""
+def run_racks(options: argparse.Namespace) -> rack_report.RackResults:
+    """Measure the rack service."""
+    loads = tuple(
+        measure_racks(options.agent, agents, options.seconds, options.requests)
+        for agents in rack_report.GROWTH
+    )
+    return rack_report.RackResults(loads, report.processor_name(), report.today())
+
+
+def run_agent(options: argparse.Namespace) -> report.Results:
+    """Measure the agent, and the other exporter."""
     with tempfile.TemporaryDirectory(prefix="rackwatt-bench-") as name:
         folder = Path(name)
         progress("building the NVML double")
@@ -70,24 +92,42 @@ def main(argv: Sequence[str] | None = None) -> int:
         0 if all promises were kept (or need not be), 1 if not, 2 if it could not be measured.
     """
     options = arguments(argv)
+    tables: list[str] = []
+    broken: list[str] = []
     try:
-        results = run(options)
-        tables = report.markdown(results)
-        print(tables, end="")
+        if options.subject in ("agent", "all"):
+            results = run_agent(options)
+            tables.append(report.markdown(results))
+            broken += report.broken_bounds(results)
+        if options.subject in ("rack", "all"):
+            racks = run_racks(options)
+            tables.append(rack_report.markdown(racks))
+            broken += rack_report.broken_bounds(racks)
+        print("\n".join(tables), end="")
         if options.update_readme is not None:
             old = options.update_readme.read_text(encoding="utf-8")
-            options.update_readme.write_text(report.put_between_markers(old, tables), encoding="utf-8")
+            options.update_readme.write_text(
+                report.put_between_markers(old, "\n".join(tables)), encoding="utf-8"
+            )
     except (BenchError, BuildError, OSError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
     if options.no_assert:
         return 0
-    broken = report.broken_bounds(results)
-    if options.seconds < MINIMUM_SECONDS or options.scrapes < MINIMUM_SCRAPES:
-        broken.append(f"too short to judge: needs {MINIMUM_SECONDS:.0f} s and {MINIMUM_SCRAPES} scrapes")
+    broken += too_short(options)
     for line in broken:
         print(f"bench: not kept: {line}", file=sys.stderr)
     return 1 if broken else 0
+
+
+def too_short(options: argparse.Namespace) -> list[str]:
+    """Say what was measured for too short a time to be judged."""
+    minima = [("seconds", options.seconds, MINIMUM_SECONDS)]
+    if options.subject in ("agent", "all"):
+        minima.append(("scrapes", options.scrapes, MINIMUM_SCRAPES))
+    if options.subject in ("rack", "all"):
+        minima.append(("requests", options.requests, MINIMUM_REQUESTS))
+    return [f"too short to judge: needs {least:.0f} {name}" for name, value, least in minima if value < least]
 
 
 if __name__ == "__main__":

@@ -19,7 +19,10 @@ import msgspec
 from tests.bench.rack_documents import TRAYS, FakeAgent
 from tests.bench.scraping import percentile
 
-MAXIMUM_REQUEST_BYTES: Final = 16_384
+POLL_SECONDS: Final = 5.0
+"""How often a rack service polls by default (CONTRACTS §6)."""
+
+_MAXIMUM_REQUEST_BYTES: Final = 16_384
 
 
 class Stats(msgspec.Struct):
@@ -28,6 +31,7 @@ class Stats(msgspec.Struct):
     Attributes:
         agents: How many agents there are.
         polls: How many polls there were.
+        missed: Polls that were due and did not come, or not within half a period.
         tables: How many of them were given the series table.
         interval_p50: Time between two polls of one agent, the median.
         interval_p99: The same that 99 of 100 do not exceed.
@@ -38,6 +42,7 @@ class Stats(msgspec.Struct):
 
     agents: int
     polls: int
+    missed: int
     tables: int
     interval_p50: float
     interval_p99: float
@@ -67,12 +72,14 @@ class Polls:
         self._tables += with_table
         self._bytes += size
 
-    def take(self, agents: Sequence[FakeAgent]) -> Stats:
+    def take(self, agents: Sequence[FakeAgent], now: float) -> Stats:
         """Sum up, and begin anew."""
         intervals = self._intervals or [0.0]
+        silences = [now - self._last.get(agent, now) for agent in agents]
         stats = Stats(
             agents=len(agents),
             polls=self._polls,
+            missed=sum(map(missed_in, (*intervals, *silences))),
             tables=self._tables,
             interval_p50=percentile(intervals, 0.50),
             interval_p99=percentile(intervals, 0.99),
@@ -84,7 +91,12 @@ class Polls:
         return stats
 
 
-class _Connection(asyncio.Protocol):
+def missed_in(seconds: float) -> int:
+    """Count the polls that should have come in the middle of a time without one."""
+    return max(0, int(seconds / POLL_SECONDS - 0.5))
+
+
+class Connection(asyncio.Protocol):
     """HTTP/1.1 as far as a rack service speaks it: GET without a body, the connection kept."""
 
     def __init__(self, agent: FakeAgent, polls: Polls) -> None:
@@ -101,7 +113,7 @@ class _Connection(asyncio.Protocol):
         while b"\r\n\r\n" in self._received:
             head, _, self._received = self._received.partition(b"\r\n\r\n")
             self._answer(head)
-        if len(self._received) > MAXIMUM_REQUEST_BYTES:
+        if len(self._received) > _MAXIMUM_REQUEST_BYTES:
             self._transport.abort()
 
     def _answer(self, head: bytes) -> None:
@@ -122,11 +134,11 @@ async def _serve(agents: Sequence[tuple[FakeAgent, str]], port: int, control_por
     loop = asyncio.get_running_loop()
     polls = Polls()
     for agent, host in agents:
-        await loop.create_server(lambda own=agent: _Connection(own, polls), host, port)  # type: ignore[misc] # bound
+        await loop.create_server(lambda own=agent: Connection(own, polls), host, port)  # type: ignore[misc] # bound
 
     async def control(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        body = msgspec.json.encode(polls.take([agent for agent, _ in agents]))
+        body = msgspec.json.encode(polls.take([agent for agent, _ in agents], time.monotonic()))
         writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
         await writer.drain()
         writer.close()

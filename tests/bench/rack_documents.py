@@ -1,4 +1,4 @@
-"""What the agents of a rack say: Snapshots of simulated trays, recorded once, then told in every rack's words."""
+"""What the agents of a rack say: Snapshots of simulated trays, recorded once, told in each rack's words."""
 
 from __future__ import annotations
 
@@ -90,7 +90,9 @@ def recording(tray: int, *, faulty: bool) -> Recording:
         monotonic=clock,
         wall_ns=wall_ns,
     )
-    host = Host(f"node-{tray}", "00000000-0000-4000-8000-000000000000", "6.8.0", "0.1.0", "agent", simulated=True)
+    host = Host(
+        f"node-{tray}", "00000000-0000-4000-8000-000000000000", "6.8.0", "0.1.0", "agent", simulated=True
+    )
     assembly = Assembly(Names("r", "n"), host, Deadlines(), monotonic=clock, wall_ns=wall_ns)
     snapshots: list[Snapshot] = []
     for _ in range(_WARM_SECONDS + _RECORDED_SECONDS):
@@ -185,7 +187,11 @@ class FakeAgent:
             "seq": int(sequence),
             "observed_at": rfc3339(time_ns),
             "time_ns": time_ns,
-            "age_seconds": {"fast": round(age, 3), "links": round(age + 4.0, 3), "slow": round(age + 30.0, 3)},
+            "age_seconds": {
+                "fast": round(age, 3),
+                "links": round(age + 4.0, 3),
+                "slow": round(age + 30.0, 3),
+            },
             "values": own.values[int(sequence) % len(own.values)],
             "events": self._events if int(after) < self._newest else {"next": self._newest, "items": []},
         }

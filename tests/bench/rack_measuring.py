@@ -12,8 +12,8 @@ from typing import Final
 
 from tests.bench.measuring import SCRAPE_INTERVAL_SECONDS, progress
 from tests.bench.processes import Memory, family_cpu_nanoseconds, memory
-from tests.bench.rack_agents import Stats
-from tests.bench.rack_subject import POLL_SECONDS, RackSubject
+from tests.bench.rack_agents import POLL_SECONDS, Stats
+from tests.bench.rack_subject import RackSubject
 from tests.bench.scraping import Answer, percentile
 
 SETTLE_SECONDS: Final = 3 * POLL_SECONDS
@@ -34,7 +34,6 @@ class RackLoad:
         stand_in_percent: The same of the process that played the agents.
         memory: Memory of the service at the end.
         polls: What the agents saw meanwhile.
-        missed: Polls that were due and did not come.
         health_seconds: Durations of `GET /v1/racks/{rack}/health`.
         health_bytes: Size of the largest answer.
         state_age_seconds: How old the state was that each of them told.
@@ -49,7 +48,6 @@ class RackLoad:
     stand_in_percent: float
     memory: Memory
     polls: Stats
-    missed: int
     health_seconds: tuple[float, ...]
     health_bytes: int
     state_age_seconds: tuple[float, ...]
@@ -87,10 +85,10 @@ def measure_racks(command: Path, agents: int, seconds: float, requests: int) -> 
     with TemporaryDirectory(prefix="rackwatt-bench-") as folder:
         subject = RackSubject(command, agents, Path(folder))
         progress(f"rack service over {agents} agents: starting")
-        started = time.monotonic()
         with subject:
-            start_seconds = time.monotonic() - started
-            progress(f"all nodes known after {start_seconds:.1f} s; settling for {SETTLE_SECONDS:.0f} s")
+            progress(
+                f"all nodes known after {subject.start_seconds:.1f} s; settling for {SETTLE_SECONDS:.0f} s"
+            )
             time.sleep(SETTLE_SECONDS)
             subject.check()
             progress(f"measuring processor time for {seconds:.0f} s")
@@ -107,18 +105,11 @@ def measure_racks(command: Path, agents: int, seconds: float, requests: int) -> 
                 stand_in_percent=stand_in_percent,
                 memory=memory(subject.service.pids()),
                 polls=polls,
-                missed=missed_polls(polls, elapsed),
                 health_seconds=tuple(answer.seconds for answer in answers),
                 health_bytes=max(len(answer.body) for answer in answers),
                 state_age_seconds=tuple(ages),
-                start_seconds=start_seconds,
+                start_seconds=subject.start_seconds,
             )
-
-
-def missed_polls(polls: Stats, seconds: float) -> int:
-    """Count the polls that were due in a time and did not come; one an agent may fall to either side of an end."""
-    due = polls.agents * int(seconds / POLL_SECONDS)
-    return max(0, due - polls.polls)
 
 
 def _processor_time(subject: RackSubject, seconds: float) -> tuple[float, float, Stats, float]:

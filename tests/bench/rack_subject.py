@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -19,9 +20,6 @@ from tests.bench.rack_agents import Stats, host_of, places
 from tests.bench.rack_documents import PLATFORM, node_name, rack_name
 from tests.bench.scraping import Client, wait_until
 from tests.bench.subjects import START_SECONDS, free_port
-
-POLL_SECONDS: Final = 5.0
-"""The default (CONTRACTS §6)."""
 
 
 class RackSubject:
@@ -33,6 +31,7 @@ class RackSubject:
         service: The rack service.
         stand_in: The process that plays the agents.
         client: A client of the rack service.
+        start_seconds: From the start of the rack service until every node was known.
     """
 
     def __init__(self, command: Path, agents: int, folder: Path) -> None:
@@ -83,6 +82,7 @@ class RackSubject:
             {},
         )
         self.client = Client(listen)
+        self.start_seconds = 0.0
 
     def __enter__(self) -> RackSubject:
         """Start both, and wait until every node is known."""
@@ -94,6 +94,7 @@ class RackSubject:
                 START_SECONDS,
                 self.stand_in.check_alive,
             )
+            started = time.monotonic()
             stack.enter_context(self.service)
             wait_until(
                 self._is_ready,
@@ -101,6 +102,7 @@ class RackSubject:
                 START_SECONDS,
                 self.service.check_alive,
             )
+            self.start_seconds = time.monotonic() - started
             self._stack = stack.pop_all()
         return self
 

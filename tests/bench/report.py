@@ -8,10 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from tests.bench.errors import BenchError
 from tests.bench.measuring import SCRAPE_INTERVAL_SECONDS, Measurement
+from tests.bench.processes import Memory
 from tests.bench.rendering import Rendering
 from tests.bench.subjects import GPUS, LINKS, PEER
 
@@ -31,9 +32,13 @@ class Results:
     day: str
 
 
+Measured = TypeVar("Measured")
+"""What a promise is about: the results of one subject."""
+
+
 @dataclass(frozen=True)
-class Bound:
-    """A promise of the agent.
+class Bound(Generic[Measured]):
+    """A promise.
 
     Attributes:
         what: What is bounded.
@@ -44,30 +49,41 @@ class Bound:
     """
 
     what: str
-    measured: Callable[[Results], float]
+    measured: Callable[[Measured], float]
     limit: float
     form: str
     is_minimum: bool = False
 
-    def holds(self, results: Results) -> bool:
+    def holds(self, results: Measured) -> bool:
         """Whether the results keep the promise."""
         value = self.measured(results)
         return value >= self.limit if self.is_minimum else value <= self.limit
 
-    def row(self, results: Results) -> str:
+    def row(self, results: Measured) -> str:
         """The promise and what became of it, as a row of a table."""
         sign = "≥" if self.is_minimum else "≤"
         verdict = "yes" if self.holds(results) else "**no**"
         measured, limit = self.form.format(self.measured(results)), self.form.format(self.limit)
         return f"| {self.what} | {measured} | {sign} {limit} | {verdict} |"
 
+    def complaint(self, results: Measured) -> str:
+        """One line that says how far the promise was missed."""
+        return (
+            f"{self.what}: {self.form.format(self.measured(results))}, bound {self.form.format(self.limit)}"
+        )
+
 
 def most_memory(measurement: Measurement) -> float:
     """The larger of the two ways to count memory, in bytes."""
-    return float(max(measurement.memory))
+    return most_memory_of(measurement.memory)
 
 
-BOUNDS: Final = (
+def most_memory_of(memory: Memory) -> float:
+    """The larger of the two ways to count memory, in bytes."""
+    return float(max(memory))
+
+
+BOUNDS: Final[tuple[Bound[Results], ...]] = (
     Bound("series in a scrape", lambda r: r.agent.series, 1600, "{:,.0f}", is_minimum=True),
     Bound("processor, agent and reader together", lambda r: r.agent.cpu_percent, 0.7, "{:.2f} % of a core"),
     Bound("memory, all processes", lambda r: most_memory(r.agent) / MIB, 96, "{:.1f} MiB"),
@@ -170,11 +186,7 @@ def _scrape_per_series(measurement: Measurement) -> float:
 
 def broken_bounds(results: Results) -> list[str]:
     """One line for each promise that was not kept."""
-    return [
-        f"{bound.what}: {bound.form.format(bound.measured(results))}, bound {bound.form.format(bound.limit)}"
-        for bound in BOUNDS
-        if not bound.holds(results)
-    ]
+    return [bound.complaint(results) for bound in BOUNDS if not bound.holds(results)]
 
 
 def put_between_markers(text: str, tables: str) -> str:

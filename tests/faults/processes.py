@@ -20,6 +20,8 @@ SCRIPT = Path(__file__).with_name("misbehaving_reader.py")
 
 QUICK = Deadlines(stale=0.2, withhold=0.5, restart=1.0, startup=30.0)
 """Short limits for what hangs; the start of Python gets the time that a loaded machine needs."""
+CLOSE_SECONDS = 4.0
+"""Bound of closing: a grace of 1 s, 2 s for SIGKILL to work, and a margin; the agent itself waits 5 s."""
 
 
 class Pidfd:
@@ -84,6 +86,10 @@ class Watched:
         while not condition():
             self.note_process()
             await asyncio.sleep(0.005)
+
+
+def do_nothing(_process: asyncio.subprocess.Process) -> None:
+    """Kill as SIGKILL does in an uninterruptible call."""
 
 
 def command(how: str, argument: object = "") -> list[str]:

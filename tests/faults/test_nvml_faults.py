@@ -162,8 +162,11 @@ def test_a_gpu_lost_before_the_start_is_down_from_the_first_sweep() -> None:
         assert ups(node) == expected
     assert node.incidents == []
     node.run(15)
-    assert set(ups(node).values()) == {1}
     assert [each.kind for each in node.incidents] == ["gpu_returned"]
+    # Each is what it is in a complete node, its index too.
+    assert node.named("gpu_up") == {node.labels(gpu): 1 for gpu in range(4)}
+    assert node.named("gpu_power_limit_watts") == {node.labels(gpu): 1400.0 for gpu in range(4)}
+    assert None not in node.values.values()
 
 
 def test_a_replaced_gpu_is_forgotten_once_the_expected_count_is_present() -> None:

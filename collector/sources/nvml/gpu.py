@@ -130,10 +130,18 @@ class Gpu:
             return False
         if _keys(plan) == _keys(self._plan) and plan.needs == self._plan.needs:
             return False
-        self.close()
-        self._plan = plan
-        self._sweeps = self._make_sweeps()
+        self._adopt(plan)
         return True
+
+    def identify(self, identification: Identification) -> None:
+        """Take other labels for its series.
+
+        Raises:
+            GpuLostError: It does not answer.
+            NvmlUnavailableError: NVML does not.
+        """
+        self.identification = identification
+        self._adopt(self._make_plan(Counter()))
 
     def close(self) -> None:
         """Give back what the driver allocated."""
@@ -168,6 +176,11 @@ class Gpu:
             probe=probe,
             has_gpm=has_gpm,
         )
+
+    def _adopt(self, plan: GpuPlan) -> None:
+        self.close()
+        self._plan = plan
+        self._sweeps = self._make_sweeps()
 
     def _make_sweeps(self) -> dict[Cadence, Sweep]:
         """Prepare what the plan needs; its series go on from those of the plans before."""

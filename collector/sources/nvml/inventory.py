@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pynvml
 
@@ -182,7 +182,7 @@ class Inventory:
             return
         seat = next((seat for seat in self.seats if seat.uuid == uuid), None)
         if seat is not None and seat.gpu is not None:
-            self._learn_more(seat, seat.gpu)
+            self._learn_more(seat, seat.gpu, index)
             return
         told = read_identity(self._library, handle)
         texts = dict.fromkeys(_INFO_LABELS, "") | told
@@ -204,19 +204,19 @@ class Inventory:
         seat.index, seat.texts, seat.told, seat.gpu = index, texts, frozenset(told), gpu
         self.changed = True
 
-    def _learn_more(self, seat: Seat, gpu: Gpu) -> None:
-        """Ask again for what could not be read of a GPU's identity when it was taken in."""
-        if seat.told.issuperset(_INFO_LABELS):
-            return
-        told = read_identity(self._library, gpu.handle)
-        if seat.told.issuperset(told):
-            return
-        seat.texts = seat.texts | told
-        seat.told |= told.keys()
-        self.changed = True
-        if seat.texts["serial"] != gpu.identification.serial:
-            gpu.identification = replace(gpu.identification, serial=seat.texts["serial"])
-            gpu.prepare_again()
+    def _learn_more(self, seat: Seat, gpu: Gpu, index: int) -> None:
+        """Notice a moved index, and ask again for the texts that could not be read before."""
+        if not seat.told.issuperset(_INFO_LABELS):
+            told = read_identity(self._library, gpu.handle)
+            if not seat.told.issuperset(told):
+                seat.texts = seat.texts | told
+                seat.told |= told.keys()
+                self.changed = True
+        seat.index = index
+        identification = Identification(index=index, uuid=seat.uuid, serial=seat.texts["serial"])
+        if identification != gpu.identification:
+            gpu.identify(identification)
+            self.changed = True
 
     def _regain(self, seat: Seat) -> None:
         """Ask for a missing GPU by its UUID: after a reset it may be back under a new handle."""
