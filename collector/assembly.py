@@ -139,7 +139,7 @@ class Assembly:
             nvml_up=not reason,
             reason=reason,
             identity=self._identity(),
-            events=self._event_log.events,
+            events=self._event_log.settled(time_ns),
             checks=checks,
         )
 

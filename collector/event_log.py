@@ -15,6 +15,9 @@ from collector.model import Event
 from collector.readings import GpuIdentity, Incident, KernelRecord
 
 _MAXIMUM_EVENTS = 1000
+_HOLD_NS = 1_500_000_000
+"""How long an Xid that NVML brought waits for its line in the kernel log before it is shown. Whoever asks by
+cursor sees an event once, so it must be whole by then; the line comes within the log's polling period."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,7 @@ class EventLog:
         self._checker = checker
         self._events: deque[Event] = deque(maxlen=_MAXIMUM_EVENTS)
         self._cursor = 0
+        self._held_until_ns: dict[int, int] = {}
         self._join = XidJoin()
         self._by_uuid: Mapping[str, _Gpu] = {}
         self._by_address: Mapping[PciAddress, _Gpu] = {}
@@ -50,6 +54,18 @@ class EventLog:
     def events(self) -> tuple[Event, ...]:
         """The newest events, oldest first."""
         return tuple(self._events)
+
+    def settled(self, now_ns: int) -> tuple[Event, ...]:
+        """Return the events up to the first that still waits for its line in the kernel log.
+
+        Args:
+            now_ns: The present, nanoseconds of Unix time.
+        """
+        self._held_until_ns = {
+            cursor: until_ns for cursor, until_ns in self._held_until_ns.items() if now_ns < until_ns
+        }
+        first_held = min(self._held_until_ns, default=self._cursor + 1)
+        return tuple(event for event in self._events if event.cursor < first_held)
 
     def know(self, gpus: tuple[GpuIdentity, ...]) -> None:
         """Take over which GPUs there are, the missing ones included."""
@@ -77,6 +93,7 @@ class EventLog:
         told, new_series = self._first(gpu, self._seen(line, incident.time_ns), "")
         if gpu.uuid:
             self._join.wait_for_kernel(gpu.uuid, told)
+            self._held_until_ns[told.cursor] = incident.time_ns + _HOLD_NS
         return new_series
 
     def note_line(self, line: XidLine, record: KernelRecord, *, counted: bool) -> bool:
@@ -123,6 +140,7 @@ class EventLog:
 
     def _amend(self, gpu: _Gpu, told: Told, seen: SeenXid, detail: str) -> None:
         """Add what the kernel log says to the event that NVML brought first."""
+        self._held_until_ns.pop(told.cursor, None)
         self._checker.amend_xid(gpu.uuid, told.seen, seen)
         for position, event in enumerate(self._events):
             if event.cursor == told.cursor:

@@ -290,7 +290,7 @@ GPU_JUDGES: Mapping[str, GpuJudge] = {
     "gpu_fabric_degraded": _conditions("degraded_bandwidth", "route_recovery", "access_timeout"),
     "gpu_clock_events": _clock_events,
     "gpu_temperature_margin": _level(
-        "{value} degrees are left until slowdown, fewer than {threshold}", compare="below"
+        "the margin to slowdown is {value} degrees, less than {threshold}", compare="below"
     ),
     "gpu_memory_temperature": _level(
         "the memory has {value} degrees, more than {threshold}", compare="above"

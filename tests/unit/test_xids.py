@@ -250,6 +250,29 @@ def test_nvml_tells_first() -> None:
     assert told.counts() == {("0", "GPU-a", "149"): 1}
 
 
+def at(second: float) -> int:
+    return NOON_NS + int(second * SECOND_NS)
+
+
+def test_an_event_is_shown_once_it_is_whole() -> None:
+    told = Told()
+    told.kernel(0, "NVRM: Xid (PCI:0000:3b:00): 79, pid=1, name=a, GPU has fallen off the bus.")
+    told.nvml(1)
+    told.kernel(1.2, "NVRM: Xid (PCI:0000:3b:00): 31, pid=1, name=a, a fault")
+    # 149 waits for its line, and 31 behind it, as a cursor that has passed an event does not come back.
+    assert [event.code for event in told.log.settled(at(1.3))] == [79]
+    told.kernel(1.3)
+    assert told.log.settled(at(1.4))[1] == full(2, 1.3)
+    assert [event.code for event in told.log.settled(at(1.4))] == [79, 149, 31]
+
+
+def test_an_event_without_a_line_is_shown_all_the_same() -> None:
+    told = Told()
+    told.nvml(0)
+    assert told.log.settled(at(1.4)) == ()
+    assert [event.code for event in told.log.settled(at(1.5))] == [149]
+
+
 def test_nvml_alone_tells() -> None:
     told = Told()
     told.nvml(0)

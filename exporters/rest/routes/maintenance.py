@@ -13,7 +13,7 @@ from collector.health.maintenance import MaintenanceWindow
 from exporters.rest import examples
 from exporters.rest.authentication import admitted
 from exporters.rest.context import Context, Own
-from exporters.rest.models.maintenance import WindowBody, WindowRequest, WindowsBody
+from exporters.rest.models.maintenance import WindowBody, WindowPart, WindowRequest, WindowsBody
 from exporters.rest.parameters import WindowId, WindowsQuery, duration_seconds, unix_nanoseconds
 from exporters.rest.problems import ProblemError, documented, shown
 from exporters.rest.views import maintenance as views
@@ -42,8 +42,7 @@ _MAY_COUNT = " What was asked for may count already: see /v1/maintenance before 
 async def list_windows(request: Request, own: Own, query: Annotated[WindowsQuery, Query()]) -> Response:
     """List declared maintenance by its start; what has ended, too, as long as it is kept."""
     status = own.rack(query.rack) if query.rack else None
-    service = own.service
-    windows = [views.window(each, service.observed_ns) for each in service.maintenance_windows(query.rack)]
+    windows = [_part(own, each) for each in own.service.maintenance_windows(query.rack)]
     return own.send_new(request, WindowsBody(**dict(own.envelope(status)), windows=windows))
 
 
@@ -108,9 +107,15 @@ async def end(request: Request, own: Own, window_id: WindowId) -> Response:
 def _send(request: Request, own: Context, window: MaintenanceWindow, *, status: int = 200) -> Response:
     body = WindowBody(
         **dict(own.envelope(own.service.rack(window.rack))),
-        **dict(views.window(window, own.service.observed_ns)),
+        **dict(_part(own, window)),
     )
     return own.send_new(request, body, status=status)
+
+
+def _part(own: Context, window: MaintenanceWindow) -> WindowPart:
+    """Write a window as of its rack's last evaluation, which its beginning and its end bring about."""
+    status = own.service.rack(window.rack)
+    return views.window(window, own.service.observed_ns if status is None else status.observed_ns)
 
 
 def _end_of(wanted: WindowRequest, starts_ns: int) -> int:
