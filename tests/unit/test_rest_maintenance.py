@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,15 @@ def test_a_window_begins_now_unless_it_says_otherwise(tmp_path: Path) -> None:
     )
     assert (window["active"], window["nodes"], window["reason"]) == (True, ["n07"], "exchange GPU 2")
     assert ask(app, f"{PATH}/m-new1").json()["id"] == "m-new1"
+
+
+def test_a_window_in_force_is_active_though_another_rack_was_evaluated_before_it(tmp_path: Path) -> None:
+    service = ServiceDouble()
+    service.statuses["h01"] = replace(service.statuses["h01"], observed_ns=NOW_NS - 1_000_000_000)
+    app = make_app(tmp_path, service)
+    assert declare(app).json()["active"] is True
+    listed = {window["id"]: window["active"] for window in ask(app, PATH).json()["windows"]}
+    assert listed["m-new1"] is True
 
 
 def test_a_window_in_the_future(tmp_path: Path) -> None:
