@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import struct
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
 from collector.errors import RackwattError
 from collector.readings import Layout, Message, Reading
 from collector.sources.nvml.options import ReaderOptions
+
+if TYPE_CHECKING:
+    import asyncio
 
 _LENGTH = struct.Struct(">I")
 _MAXIMUM_FRAME_BYTES = 16 * 1024 * 1024
@@ -58,7 +60,7 @@ async def receive(stream: asyncio.StreamReader) -> Message | None:
     try:
         length = _frame_length(await stream.readexactly(_LENGTH.size))
         body = await stream.readexactly(length)
-    except asyncio.IncompleteReadError:
+    except EOFError:  # asyncio's IncompleteReadError by its base: the reader process does without asyncio
         return None
     return decode_message(body)
 

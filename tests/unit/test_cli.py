@@ -241,6 +241,8 @@ def test_a_reader_is_started_so_that_no_folder_takes_its_modules_place(tmp_path:
 HEAVY = (
     "aiohttp",
     "argparse",
+    "asyncio",
+    "hashlib",
     "collector.agent",
     "collector.config",
     "collector.profiles",
