@@ -39,6 +39,7 @@ _FACTS = (
 _ENDPOINTS = (
     ("/metrics", "Prometheus, OpenMetrics", "curl --compressed http://{}/metrics"),
     ("/v1/snapshot", "newest values and events", "curl http://{}/v1/snapshot"),
+    ("/v1/health", "what is wrong, and what to do", "curl http://{}/v1/health"),
     ("/-/ready", "whether the data are fresh", "curl http://{}/-/ready"),
     ("/-/healthy", "whether the agent lives", "curl http://{}/-/healthy"),
 )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from collector.health.samples import NO_SAMPLES, Samples
 from collector.health.states import DomainState, GpuState, Impact, NodeState, Verdict
 from collector.health.verdict import CliqueCount
-from collector.model import CheckResult, Event
+from collector.model import CheckResult, Event, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +161,8 @@ class Reason:
     node: str = ""
     gpu_uuid: str = ""
     metric: str = ""
-    value: float | None = None
-    threshold: float | None = None
+    value: Value | None = None
+    threshold: Value | None = None
     since_ns: int = 0
 
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Protocol
 
 from collector.health.maintenance import Maintenance
@@ -13,6 +14,7 @@ from collector.health.mass_failure import MassFailureGuard
 from collector.health.rack_judge import RackJudge
 from collector.health.rack_types import Poll, RackStatus
 from collector.health.tracker_rules import TrackerRules
+from collector.model import Event
 from collector.rack.records import Records
 from collector.rack.settings import RackServiceSettings
 from collector.timekeeping import SteadyClock
@@ -21,6 +23,9 @@ _logger = logging.getLogger("rackwatt.rack")
 
 _EVALUATION_SECONDS = 1.0
 """How often the racks are judged at least."""
+
+_MAXIMUM_UNRECORDED = 10_000
+"""Events of one node that wait to be recorded, at most a second away."""
 
 _EVERY_RACK = "*"
 
@@ -96,7 +101,9 @@ class Watch:
         self._judges: dict[str, RackJudge] = {}
         self._guard = MassFailureGuard()
         self._failing: set[str] = set()
+        self._unrecorded: dict[str, dict[str, tuple[Event, ...]]] = {}
         self._settled = False
+        self._concluded = False
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -130,15 +137,16 @@ class Watch:
         await self._records.close(self.clock.now_ns())
 
     async def _evaluate_on(self) -> None:
-        period = min(_EVALUATION_SECONDS, self._poll_seconds)
-        while True:
-            await asyncio.sleep(period)
+        # Spread over the period: a thousand nodes take 60 ms, and who asks need not wait for all of them.
+        pause = min(_EVALUATION_SECONDS, self._poll_seconds) / max(1, len(self._judges))
+        while self._judges:
+            await asyncio.sleep(pause)
             try:
                 settled = self._settle()
-                for name in self._judges:
+                for position, name in enumerate(self._judges):
+                    if position:
+                        await asyncio.sleep(pause)
                     self.evaluate_rack(name)
-                    # A thousand nodes take 60 ms: those who ask must not wait for all of them.
-                    await asyncio.sleep(0)
                 self._conclude(recorded=settled)
             except Exception:  # a defect must not end the watch; what it costs grows old where it is seen
                 if _EVERY_RACK not in self._failing:
@@ -157,10 +165,10 @@ class Watch:
     def evaluate_rack(self, name: str) -> None:
         """Judge one rack; a defect costs neither the others nor the service, and its status grows old."""
         before = self.statuses.get(name)
-        # Events wait until what is judged is also recorded.
-        polls = self._poller.polls(name, with_events=self._settled)
         try:
-            status = self._judges[name].evaluate(polls, self.clock.now_ns(), frozen=self._guard.frozen)
+            status = self._judges[name].evaluate(
+                self._polls(name), self.clock.now_ns(), frozen=self._guard.frozen
+            )
         except Exception:
             if name not in self._failing:
                 _logger.exception("rack %s cannot be judged; its last status stays and grows old", name)
@@ -174,12 +182,33 @@ class Watch:
                 "rack %s is %s", name, status.verdict.value, extra={"largest_block": status.largest_block}
             )
 
+    def _polls(self, name: str) -> tuple[Poll, ...]:
+        """Return the polls of a rack, with every event that is not recorded yet.
+
+        A rack may be judged more than once until its status is recorded, and the poller hands an event over
+        but once.
+        """
+        # Events wait at the poller until what is judged is also recorded.
+        polls = self._poller.polls(name, with_events=self._settled)
+        unrecorded = self._unrecorded.setdefault(name, {})
+        for poll in polls:
+            if poll.events:
+                events = (*unrecorded.get(poll.node, ()), *poll.events)
+                unrecorded[poll.node] = events[-_MAXIMUM_UNRECORDED:]
+        if not unrecorded:
+            return polls
+        return tuple(
+            replace(poll, events=unrecorded[poll.node]) if poll.node in unrecorded else poll for poll in polls
+        )
+
     def _conclude(self, *, recorded: bool) -> None:
         """Draw conclusions over all racks."""
         if recorded:
             now_ns = self.clock.now_ns()
             self._guard.update(self.statuses.values(), now_ns)
             self._records.note(self.statuses, now_ns, self._export)
+            self._unrecorded.clear()
+            self._concluded = True
 
     def _export(self, rack: str) -> Mapping[str, object]:
         return self._judges[rack].export()
@@ -188,6 +217,8 @@ class Watch:
         """Say why the statuses are not complete yet; empty if they are."""
         if not self._settled:
             return f"{self._poller.unpolled} agents were not polled yet since the start."
+        if not self._concluded:
+            return "not all racks were judged yet since the start."
         if self._failing:
             return f"racks cannot be judged ({', '.join(sorted(self._failing))}); the log says why."
         return ""

@@ -11,7 +11,7 @@ from collector.catalog.spec import Level
 from collector.cli.markers import replace_between_markers
 from collector.cli.metric_tables import render_markdown
 from collector.cli.metrics import MARKER, listed
-from tests.golden import node_metrics, rest_bodies
+from tests.golden import check_tables, node_metrics, rest_bodies
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -20,6 +20,13 @@ def _readme() -> str:
     """Renew the metric table in the README."""
     text = (REPOSITORY / "README.md").read_text("utf-8")
     return replace_between_markers(text, MARKER, render_markdown(listed(Level.FULL)))
+
+
+def _checks() -> str:
+    """Renew the tables of checks and Xids."""
+    text = (REPOSITORY / "docs/checks.md").read_text("utf-8")
+    text = replace_between_markers(text, check_tables.CHECKS_MARKER, check_tables.render_checks())
+    return replace_between_markers(text, check_tables.XIDS_MARKER, check_tables.render_xids())
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,7 @@ def _rest_body(name: str) -> GoldenFile:
 
 FILES: Mapping[str, GoldenFile] = {
     "README.md": GoldenFile(_readme),
+    "docs/checks.md": GoldenFile(_checks),
     **{f"tests/golden/metrics/{name}": _metrics(name) for name in node_metrics.NODES},
     **{f"tests/golden/rest/{name}": _rest_body(name) for name in rest_bodies.BODIES},
 }

@@ -155,7 +155,8 @@ def test_a_file_is_checked_and_renewed(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["metrics", "--check", str(file)]) == 1
     assert file.read_text() == README
     assert main(["metrics", "--format", "markdown", "--update", str(file)]) == 0
-    expected = f"# Title\n<!-- metrics:begin -->\n{render_markdown((*ALL, *RACK)).strip()}\n<!-- metrics:end -->\nrest\n"
+    table = render_markdown((*ALL, *RACK)).strip()
+    expected = f"# Title\n<!-- metrics:begin -->\n{table}\n<!-- metrics:end -->\nrest\n"
     assert file.read_text() == expected
     assert main(["metrics", "--check", str(file)]) == 0
     assert main(["metrics", "--update", str(file)]) == 0

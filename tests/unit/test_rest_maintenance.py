@@ -123,7 +123,8 @@ def test_a_window_in_force_is_active_though_another_rack_was_evaluated_before_it
     service.statuses["h01"] = replace(service.statuses["h01"], observed_ns=NOW_NS - 1_000_000_000)
     app = make_app(tmp_path, service)
     assert declare(app).json()["active"] is True
-    listed = {window["id"]: window["active"] for window in ask(app, PATH).json()["windows"]}
+    windows: Any = ask(app, PATH).json()["windows"]
+    listed = {window["id"]: window["active"] for window in windows}
     assert listed["m-new1"] is True
 
 

@@ -75,8 +75,8 @@ class CheckBody(Part):
     text: Text
     action: Text
     metric: Text | None
-    value: float | None
-    threshold: float | None
+    value: int | float | None
+    threshold: int | float | None
     since: Moment | None
 
 
