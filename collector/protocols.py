@@ -16,17 +16,44 @@ class Source(Protocol):
     """Reads something and delivers Layouts and Readings until it is closed.
 
     A source isolates its own failures: what cannot be read now is a Reading with `up` False and a reason.
+
+    It can be released, and then lets go of the hardware without an end of its deliveries: each second at most
+    there is a Reading with `up` False and the reason that was given. Released before its start, it begins so.
     """
 
     @property
     def restarts(self) -> int:
-        """Times that the source had to be started anew."""
+        """Times that the source had to be started anew; a release and its end do not count."""
+
+    @property
+    def held_by(self) -> str:
+        """What still holds the hardware of a released source, in words; empty if nothing does."""
 
     async def start(self, deliver: Deliver) -> None:
         """Begin to read, and return at once; deliver from then on."""
 
+    async def release(self, reason: str) -> None:
+        """Let go of the hardware, within a bounded time, whatever hangs; `held_by` says what did not let go.
+
+        Args:
+            reason: Why nothing is read, for the Readings. A second release changes the reason and nothing else.
+        """
+
+    async def resume(self) -> None:
+        """Take the hardware again, and return at once; of a source that is not released nothing changes."""
+
     async def close(self) -> None:
         """Stop reading and give back what is held, within a bounded time, whatever hangs."""
+
+
+class Control(Protocol):
+    """Takes orders from people on this machine while the agent runs."""
+
+    async def start(self) -> None:
+        """Open what orders come through; raises ConfigurationError where another agent has it open."""
+
+    async def close(self) -> None:
+        """Take no more orders; what was ordered for later is given up."""
 
 
 class KernelLog(Protocol):

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from collector import profiles
+from collector.cli.rack_process import allow_open_files, spare_what_lasts
 from collector.cli.signals import stop_on_signals
 from collector.config import Listen, RackConfiguration, RackEntry, choose_state_directory
 from collector.health.rack_types import ExpectedRack
@@ -82,18 +83,21 @@ async def _run(configuration: RackConfiguration, directory: Path, announce: Call
     stop = asyncio.Event()
     stop_on_signals(stop, asyncio.get_running_loop(), _logger)
     settings = service_settings(configuration)
+    allow_open_files(len(settings.agents))
     service = RackService(settings, Records(directory, poll_seconds=configuration.poll_seconds))
     listen = configuration.listen
     rest = RestServer(
         service,
         RestSettings(host=listen.host, port=listen.port, api_token_file=configuration.api_token_file),
     )
+    sparing = asyncio.create_task(spare_what_lasts(service.why_not_ready), name="spare what lasts")
     try:
         await service.start()
         await rest.start()
         announce(Listen(listen.host, rest.port))
         await stop.wait()
     finally:
+        sparing.cancel()
         await rest.close()
         await service.close()
     _logger.info("stopped")

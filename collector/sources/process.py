@@ -19,6 +19,7 @@ from collector.protocols import Deliver
 from collector.readings import Layout, Message, Reading
 from collector.sources.frames import EXIT_NEEDS_NEW_PROCESS, FrameError, encode, receive
 from collector.sources.nvml.options import ReaderOptions
+from collector.sources.released import say_released
 
 _logger = logging.getLogger("rackwatt.reader")
 
@@ -66,11 +67,21 @@ class ReaderProcess:
         self._task: asyncio.Task[None] | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._restarts = 0
+        self._deliver: Deliver | None = None
+        self._released_for = ""
+        # One at a time: to close, to release and to resume each end what runs.
+        self._changing = asyncio.Lock()
 
     @property
     def restarts(self) -> int:
         """Times that the reader was started anew."""
         return self._restarts
+
+    @property
+    def held_by(self) -> str:
+        """Say which readers could not be ended."""
+        left = [process for process in self._abandoned if process.returncode is None]
+        return f"readers that hang in it and cannot be ended (process ids {_ids(left)})" if left else ""
 
     @property
     def process_id(self) -> int | None:
@@ -79,10 +90,46 @@ class ReaderProcess:
 
     async def start(self, deliver: Deliver) -> None:
         """Begin to run readers."""
-        self._task = asyncio.create_task(self._run(deliver), name="rackwatt-reader")
+        self._deliver = deliver
+        self._begin()
+
+    async def release(self, reason: str) -> None:
+        """End the reader, within a few seconds whatever it does, and start none."""
+        await _uninterrupted(self._change(reason))
+
+    async def resume(self) -> None:
+        """Run readers again."""
+        await _uninterrupted(self._change(""))
 
     async def close(self) -> None:
         """End the reader, within a few seconds whatever it does."""
+        async with self._changing:
+            self._deliver = None
+            await self._stop()
+
+    async def _change(self, released_for: str) -> None:
+        async with self._changing:
+            changes = bool(released_for) != bool(self._released_for)
+            self._released_for = released_for
+            if changes:
+                await self._stop()
+                self._begin()
+
+    def _begin(self) -> None:
+        """Read, or say why not; nothing before the start and after the end."""
+        deliver = self._deliver
+        if deliver is None:
+            return
+        if self._released_for:
+            work = say_released(deliver, self._why_released, self._monotonic)
+        else:
+            work = self._run(deliver)
+        self._task = asyncio.create_task(work, name="rackwatt-reader")
+
+    def _why_released(self) -> str:
+        return f"{self._released_for}; held by {self.held_by}" if self.held_by else self._released_for
+
+    async def _stop(self) -> None:
         if self._task is None:
             return
         self._task.cancel()
@@ -113,10 +160,9 @@ class ReaderProcess:
             self._abandoned = [process for process in self._abandoned if process.returncode is None]
             if len(self._abandoned) < _MAXIMUM_ABANDONED:
                 return
-            pids = ", ".join(str(process.pid) for process in self._abandoned)
             reason = (
                 f"{len(self._abandoned)} readers hang in the NVIDIA driver and cannot be ended (process ids "
-                f"{pids}); no further one is started; the node needs a reboot"
+                f"{_ids(self._abandoned)}); no further one is started; the node needs a reboot"
             )
             deliver(Reading(taken_at=self._monotonic(), generation=0, up=False, reason=reason))
             await asyncio.sleep(_ABANDONED_RECHECK_SECONDS)
@@ -193,6 +239,10 @@ class ReaderProcess:
                 "reader %d cannot be ended: it hangs in the NVIDIA driver and is left behind", process.pid
             )
             self._abandoned.append(process)
+
+
+def _ids(processes: Sequence[asyncio.subprocess.Process]) -> str:
+    return ", ".join(str(process.pid) for process in processes)
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:

@@ -117,7 +117,9 @@ class Context:
             make: Makes the body.
         """
         envelope = self.envelope(status)
-        evaluation = (self.service.generation, self.service.observed_ns)
+        # Racks are evaluated one after another; what is about one rack holds until its own next turn.
+        about = self.service if status is None else status
+        evaluation = (about.generation, about.observed_ns)
         representation = self._cache.get(
             evaluation, key, lambda: represent(make(envelope), envelope.observed_at)
         )

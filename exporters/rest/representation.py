@@ -98,7 +98,7 @@ def names(if_none_match: str, etag: str) -> bool:
 
 
 class Cache:
-    """Representations of the newest evaluation, bounded in number; they go when the next one comes."""
+    """Representations of each body's newest evaluation, bounded in number."""
 
     def __init__(self, maximum: int = 512) -> None:
         """Begin empty.
@@ -107,24 +107,20 @@ class Cache:
             maximum: Most bodies that are kept; past it the oldest goes.
         """
         self._maximum = maximum
-        self._evaluation: Hashable = None
-        self._kept: dict[Hashable, Representation] = {}
+        self._kept: dict[Hashable, tuple[Hashable, Representation]] = {}
 
     def get(self, evaluation: Hashable, key: Hashable, make: Callable[[], Representation]) -> Representation:
         """Give a body, made now if this evaluation has none yet.
 
         Args:
-            evaluation: What tells evaluations apart.
+            evaluation: What tells the evaluations that a body may come from apart.
             key: What tells bodies apart: the route and its arguments.
             make: Makes the body.
         """
-        if evaluation != self._evaluation:
-            self._evaluation = evaluation
-            self._kept = {}
-        found = self._kept.get(key)
-        if found is None:
+        evaluated, found = self._kept.pop(key, (None, None))
+        if found is None or evaluated != evaluation:
             found = make()
-            if len(self._kept) >= self._maximum:
-                del self._kept[next(iter(self._kept))]
-            self._kept[key] = found
+        while len(self._kept) >= self._maximum:
+            del self._kept[next(iter(self._kept))]
+        self._kept[key] = (evaluation, found)
         return found

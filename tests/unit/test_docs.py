@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fastapi.routing import APIRoute
 
 from collector import catalog, profiles
-from collector.catalog.rack import RACK
+from collector.catalog.rack import RACK, RACK_CHECKS
 from collector.catalog.spec import PREFIX
 from collector.cli.program import COMMANDS, Command, make_parser
 from collector.config import AgentConfiguration, Listen, parse_agent
 from collector.config.load import DEFAULT_STATE_DIR
-from collector.config.sections import Section, agent_section
+from collector.config.rack_load import parse_rack_service
+from collector.config.rack_sections import rack_service_section
+from collector.config.sections import NOT_YET, Section, agent_section
 from collector.errors import ConfigurationError
 from collector.simulator import WORKLOADS, FaultKind
+from exporters.rest.app import ROUTERS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -115,6 +120,42 @@ def test_a_configuration_that_is_shown_can_be_used(document: Path) -> None:
             settings = parse_agent(block.encode(), document.name, profiles.names())
             assert (settings.rack, settings.node) == ("r01", "n03")
             assert settings.listen == Listen("0.0.0.0", 10072)  # noqa: S104 - compared, not bound
+        if block.startswith("# /etc/rackwatt/rack.yaml"):
+            racks = parse_rack_service(block.encode(), document.name).racks
+            assert [entry.platform for entry in racks.values()] == ["gb300-nvl72"]
+
+
+# Configuration of the rack service.
+
+ONE_RACK = b'racks: {r01: {platform: gb300-nvl72, agents: ["n01:10072"]}}'
+
+
+def keys_of_a_rack() -> list[str]:
+    with pytest.raises(ConfigurationError, match="expected keys") as caught:
+        parse_rack_service(b"racks: {r01: 5}", "table")
+    return re.findall(r"\w+", str(caught.value).partition("expected keys (")[2].partition(")")[0])
+
+
+def test_every_key_of_the_rack_service_has_a_row_and_no_row_is_left_over() -> None:
+    known = set(keys(rack_service_section(profiles.names(), lambda _: None)))
+    known.remove("racks")
+    assert set(rows("docs/rack-service.md")) == known | {f"racks.NAME.{key}" for key in keys_of_a_rack()}
+
+
+@pytest.mark.parametrize("key", ["listen", "poll", "witness", "log.format", "log.level"])
+def test_defaults_of_the_rack_service_are_those_of_the_code(key: str) -> None:
+    value = rows("docs/rack-service.md")[key][0].strip("`")
+    section, _, name = key.rpartition(".")
+    line = f"{section}: {{{name}: {value}}}" if section else f"{name}: {value}"
+    written = parse_rack_service(line.encode() + b"\n" + ONE_RACK, "table")
+    assert written == parse_rack_service(ONE_RACK, "table")
+
+
+def test_keys_that_the_rack_service_refuses_are_named() -> None:
+    refused = rack_service_section(profiles.names(), lambda _: None).refused
+    later = {key for key, why in refused.items() if why == NOT_YET}
+    assert later
+    assert {key for key in later if f"`{key}`" not in text("docs/rack-service.md")} == set()
 
 
 # Commands.
@@ -152,6 +193,56 @@ def test_every_target_of_make_that_is_named_exists() -> None:
 def test_every_metric_that_is_named_exists(document: Path) -> None:
     exposed = {metric.exposed_name for metric in (*catalog.ALL, *RACK)}
     assert set(_METRIC.findall(document.read_text(encoding="utf-8"))) - exposed == set()
+
+
+# Checks and REST.
+
+
+def test_every_rule_over_a_rack_is_described() -> None:
+    assert [check for check in RACK_CHECKS if f"`{check}`" not in text("docs/checks.md")] == []
+
+
+def test_every_path_of_rest_is_described() -> None:
+    paths = {route.path for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)}
+    assert "/v1/racks/{rack}/health" in paths
+    written = text("docs/rest.md").replace("…", "/v1/racks/{rack}")
+    assert {path for path in paths if f"`{path}`" not in written} == set()
+
+
+# The agreement that comments refer to.
+
+
+SOURCES = [
+    path
+    for folder in ("collector", "dashboards", "exporters", "tests")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+]
+
+
+def test_every_section_that_a_comment_refers_to_exists() -> None:
+    agreement = text("docs/agreement.md")
+    parts = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", agreement, re.MULTILINE | re.DOTALL))
+    referred = {
+        found
+        for path in SOURCES
+        for found in re.findall(r"(CONTRACTS|DESIGN|facts/rack\.md) §(\d)", path.read_text(encoding="utf-8"))
+    }
+    assert len(referred) > 10
+    assert {(part, number) for part, number in referred if f"§{number}" not in parts[part]} == set()
+
+
+def test_layers_are_those_that_are_kept() -> None:
+    contracts = tomllib.loads(text("pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    kept = []
+    for layer in contracts[0]["layers"]:
+        rooms = re.split(r" ([|:]) ", re.sub(r"[()]", "", layer))
+        there = [
+            (sign, room)
+            for sign, room in zip(["", *rooms[1::2]], rooms[::2], strict=True)
+            if list(ROOT.glob(f"{room.replace('.', '/')}*"))
+        ]
+        kept.append(" ".join(f"{sign} {room}" for sign, room in there).removeprefix(" "))
+    assert "\n".join(kept) in text("docs/architecture.md")
 
 
 # The simulator.

@@ -163,6 +163,20 @@ def test_the_cache_is_bounded() -> None:
     assert made == [1, 2, 3, 1]
 
 
+def test_a_body_is_made_anew_for_its_own_next_evaluation_only() -> None:
+    cache = Cache()
+    made: list[str] = []
+
+    def make(body: str) -> Representation:
+        made.append(body)
+        return Representation(body.encode(), "", "")
+
+    for evaluation, key in ((1, "r01"), (1, "r02"), (2, "r01"), (1, "r02"), (2, "r01")):
+        body = f"{key} {evaluation}"
+        assert cache.get(evaluation, key, partial(make, body)).body == body.encode()
+    assert made == ["r01 1", "r02 1", "r01 2"]
+
+
 # Encodings.
 
 

@@ -89,7 +89,8 @@ class Document(msgspec.Struct, frozen=True):
     time_ns: Count
     nvml_up: bool
     slots_hash: Digest
-    values: Annotated[list[Number], Meta(max_length=_MAXIMUM_SERIES)]
+    # A tuple of numbers is none of the garbage collector's business; a list would be walked in every round.
+    values: Annotated[tuple[Number, ...], Meta(max_length=_MAXIMUM_SERIES)]
     reason: Sentence = ""
     age_seconds: Annotated[dict[Text, float | None], Meta(max_length=64)] = {}
     identity: Annotated[dict[Text, Text], Meta(max_length=64)] = {}
