@@ -43,7 +43,7 @@ lint: .venv/.dev
 	@$(BIN)/lint-imports --no-cache > .venv/import-layers.log || { cat .venv/import-layers.log; exit 1; }
 
 .PHONY: golden
-golden: .venv/.dev ## write the golden files and the README's metric table anew
+golden: .venv/.dev ## write the golden files and the generated tables of README and docs anew
 	@$(BIN)/python -m tests.golden
 
 .PHONY: bench

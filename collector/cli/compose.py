@@ -17,6 +17,7 @@ from collector.cli.signals import stop_on_signals
 from collector.cli.simulation import Simulation, open_simulated, open_simulated_log
 from collector.config import AgentConfiguration, Listen, choose_state_directory
 from collector.config.schema import AUTOMATIC_PLATFORM
+from collector.control import SOCKET_NAME, ControlSocket
 from collector.deadlines import Deadlines
 from collector.health.evaluate import Checker
 from collector.health.xids import XidOverride, load_catalogue
@@ -24,6 +25,7 @@ from collector.identity import describe_host
 from collector.model import Snapshot
 from collector.protocols import Exporter, KernelLog, Source
 from collector.readings import GpuIdentity
+from collector.release import ReleaseSwitch
 from collector.sources.host import kmsg
 from collector.sources.inline import InlineSource
 from collector.sources.nvml.options import PlatformHint, ReaderOptions
@@ -187,8 +189,9 @@ def _state_directory(plan: Plan, stack: ExitStack) -> Path:
 async def _run(plan: Plan, state_directory: Path) -> int:
     configuration = plan.configuration
     store = StateStore(state_directory)
+    source = make_source(plan, store)
     agent = Agent(
-        make_source(plan, store),
+        source,
         _exporters(plan),
         # The configuration already has what the environment says.
         naming=Naming(configuration.rack, configuration.node, environment={}),
@@ -196,6 +199,7 @@ async def _run(plan: Plan, state_directory: Path) -> int:
         store=store,
         deadlines=Deadlines.for_period(configuration.sampling.fast_seconds),
         kernel_log=make_kernel_log(plan),
+        control=ControlSocket(state_directory / SOCKET_NAME, ReleaseSwitch(source)),
         checker=make_checker(configuration),
     )
     stop = asyncio.Event()

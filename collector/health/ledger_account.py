@@ -198,7 +198,14 @@ def _agent_event(rack: str, node: str, event: Event) -> Iterator[Statement]:
     if 0 <= event.time_ns <= _LARGEST:
         code = event.code if event.code is not None and abs(event.code) <= _LARGEST else None
         words = (storable(word, _MAXIMUM_WORD) for word in (event.kind, event.gpu_uuid, event.gpu))
-        yield ADD_EVENT, (rack, node, event.time_ns, *words, code, "")
+        yield ADD_EVENT, (rack, node, event.time_ns, *words, code, storable(in_words(event), _MAXIMUM_TEXT))
+
+
+def in_words(event: Event) -> str:
+    """Say what the kernel log told of an event beyond its number; empty if it told nothing."""
+    link = f"on link {event.link}" if event.link is not None else ""
+    what = " ".join(part for part in (event.severity, event.subcode, link) if part)
+    return ": ".join(part for part in (what, event.detail) if part)
 
 
 def put_incident(incident: Incident) -> Statement:

@@ -24,7 +24,7 @@ class MassFailureGuard:
         """Begin without a rack.
 
         Args:
-            minimum_racks: Racks from which on the guard acts (issue 3 and facts/rack.md §6: four, so that one
+            minimum_racks: Racks from which on the guard acts (facts/rack.md §6: four, so that one
                 rack out of a few is not a mass).
             share: Share of racks that must be exceeded.
             window_seconds: Within what time they must turn.

@@ -22,7 +22,7 @@ READY_SECONDS = 60.0
 SCENE_SECONDS = 90.0
 """Longest wait for a scene: at five times the speed the last one begins after 30 s."""
 END_SECONDS = 3.0
-"""Longest that the demo may take to end (issue 3, point 6)."""
+"""Longest that the demo may take to end."""
 
 _RACKS = re.compile(r"http://127\.0\.0\.1:(\d+)/v1/racks ")
 

@@ -17,7 +17,7 @@ from collector.cli import agent, main, program, reader, simulation
 from collector.config import AgentConfiguration
 from collector.simulator import WORKLOADS, FaultKind
 
-COMMANDS = ("agent", "rack", "demo", "check", "metrics")
+COMMANDS = ("agent", "rack", "demo", "release", "resume", "check", "metrics")
 
 
 def rackwatt(

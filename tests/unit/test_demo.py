@@ -44,7 +44,7 @@ PLACES = Places(rack_service="127.0.0.1:10073", first_agent="127.0.0.1:10074", t
 def test_the_racks_are_a_whole_nvl72_and_four_hgx_nodes() -> None:
     r01, r02 = STAGES
     profile = profiles.load(r01.platform)
-    # 18 compute trays of 4 GPUs with 18 links: 72 GPUs and 1,296 links (issue 3, point 6).
+    # 18 compute trays of 4 GPUs with 18 links: 72 GPUs and 1,296 links.
     assert (len(r01.nodes), profile.gpus_per_node, profile.nvlink.links_per_gpu) == (18, 4, 18)
     assert (r01.nodes[0], r01.nodes[-1]) == ("n01", "n18")
     assert (r02.nodes, profiles.load(r02.platform).gpus_per_node) == (("h01", "h02", "h03", "h04"), 8)

@@ -201,6 +201,17 @@ def test_events_of_agents_are_kept_once(path: Path) -> None:
     assert told == [("xid", "n01", 79, 2), ("xid", "n01", 48, 1), ("xid", "n01", 79, 1)]
 
 
+def test_an_xid_is_kept_with_what_the_kernel_log_told(path: Path) -> None:
+    service = Service(path)
+    link_down = replace(
+        XID, code=149, severity="fatal", subcode="NETIR_LINK_EVT", link=9, detail="Fatal Link 09 down"
+    )
+    service.rack.nodes["n01"].events = (replace(XID, cursor=1), replace(link_down, cursor=2, time_ns=T0 + 2))
+    service.run(5)
+    texts = {event.code: event.text for event in service.ledger.events() if event.kind == "xid"}
+    assert texts == {149: "fatal NETIR_LINK_EVT on link 9: Fatal Link 09 down", 79: ""}
+
+
 def test_events_are_filtered_and_paged(path: Path) -> None:
     service = Service(path)
     service.rack.nodes["n01"].events = tuple(replace(XID, time_ns=T0 + number) for number in range(5))

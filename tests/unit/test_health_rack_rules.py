@@ -126,7 +126,7 @@ def test_nodes_that_nobody_declared() -> None:
     ]
 
 
-# --- mass failure: facts/rack.md §6, more than 50 % of racks within 5 minutes; issue 3: from four racks on
+# --- mass failure: facts/rack.md §6, more than 50 % of racks within 5 minutes, from four racks on
 
 
 def fleet(verdicts: str) -> list[RackStatus]:

@@ -58,6 +58,10 @@ class DemoAgent:
     has_data: asyncio.Event
 
 
+_PORTS_THAT_BROWSERS_BLOCK = frozenset({10080})
+"""Browsers refuse to open Amanda's port (WHATWG Fetch, "bad port"); the only one near the demo's own."""
+
+
 async def open_agents(
     stages: Iterable[Stage],
     story: tuple[Scene, ...],
@@ -111,7 +115,10 @@ async def close_ports(agents: Iterable[DemoAgent]) -> None:
 
 async def _bind_next(host: str, port: int) -> AgentHttpExporter:
     """Bind the next free port above one; with port 0 any free port."""
-    for candidate in range(port + 1, min(port + 1 + _PORTS_TRIED, 65536)) if port else (0,):
+    candidates = range(port + 1, min(port + 1 + _PORTS_TRIED, 65536)) if port else (0,)
+    for candidate in candidates:
+        if candidate in _PORTS_THAT_BROWSERS_BLOCK:
+            continue
         http = AgentHttpExporter(host, candidate)
         try:
             await http.start()

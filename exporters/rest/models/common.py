@@ -66,6 +66,6 @@ class ReasonBody(Part):
     node: Annotated[Text | None, Field(description="Node concerned.")]
     gpu_uuid: Annotated[Text | None, Field(description="GPU concerned.")]
     metric: Annotated[Text | None, Field(description="Metric that was judged, as Prometheus calls it.")]
-    value: Annotated[float | None, Field(description="What was read, in the metric's base unit.")]
-    threshold: Annotated[float | None, Field(description="What it was compared with.")]
+    value: Annotated[int | float | None, Field(description="What was read, in the metric's base unit.")]
+    threshold: Annotated[int | float | None, Field(description="What it was compared with.")]
     since: Annotated[Moment | None, Field(description="Since when it holds.")]
