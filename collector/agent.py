@@ -16,7 +16,7 @@ from collector.health.evaluate import Checker
 from collector.identity import UNASSIGNED, Host, Names, settle_names
 from collector.kernel_watch import KernelWatch
 from collector.model import Snapshot
-from collector.protocols import Exporter, KernelLog, Source
+from collector.protocols import Control, Exporter, KernelLog, Source
 from collector.readings import KernelRecord, Layout, Message, Reading
 from collector.state import StateStore
 
@@ -56,6 +56,7 @@ class Agent:
         store: StateStore,
         deadlines: Deadlines,
         kernel_log: KernelLog | None = None,
+        control: Control | None = None,
         checker: Checker | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         wall_ns: Callable[[], int] = time.time_ns,
@@ -70,6 +71,7 @@ class Agent:
             store: What is remembered over a restart.
             deadlines: How long silence is borne.
             kernel_log: What follows the kernel log; None to leave it alone.
+            control: What takes orders while the agent runs; None for nothing.
             checker: Judges the node; one with default thresholds where None.
             monotonic: Clock in seconds.
             wall_ns: Unix time in nanoseconds.
@@ -83,6 +85,7 @@ class Agent:
         self._monotonic = monotonic
         self._wall_ns = wall_ns
         self._kernel_log = kernel_log
+        self._control = control
         self._kernel_watch = KernelWatch(host.boot_id, store)
         self._checker = checker
         self._laid_out = False
@@ -98,18 +101,22 @@ class Agent:
         """Work until `stop` is set, then close everything within a bounded time.
 
         Raises:
-            ConfigurationError: An exporter cannot start as it is configured.
+            ConfigurationError: An exporter or the control socket cannot start as it is configured.
         """
         started: list[Exporter] = []
         try:
             for exporter in self._exporters:
                 await exporter.start()
                 started.append(exporter)
+            if self._control is not None:
+                await self._control.start()
             await self._source.start(self.deliver)
             if self._kernel_log is not None:
                 await self._kernel_log.start(self.take_record)
             await self._tick_until(stop)
         finally:
+            if self._control is not None:
+                await _close("the control socket", self._control)
             if self._kernel_log is not None:
                 await _close("the kernel log", self._kernel_log)
             self._kernel_watch.save()
@@ -227,7 +234,7 @@ def _code(code: int | None) -> str:
     return "" if code is None else f": {code}"
 
 
-async def _close(name: str, part: Source | Exporter | KernelLog) -> None:
+async def _close(name: str, part: Source | Exporter | KernelLog | Control) -> None:
     try:
         async with asyncio.timeout(_CLOSE_SECONDS):
             await part.close()

@@ -36,7 +36,7 @@ class Source(Protocol):
         """Let go of the hardware, within a bounded time, whatever hangs; `held_by` says what did not let go.
 
         Args:
-            reason: Why nothing is read, for the Readings. A second release changes the reason and nothing else.
+            reason: Why nothing is read, for the Readings. A second release changes nothing but the reason.
         """
 
     async def resume(self) -> None:

@@ -75,14 +75,15 @@ def ask(path: Path, request: Request, *, seconds: float = _ANSWER_SECONDS) -> An
     """
     if len(os.fsencode(path)) > MAXIMUM_PATH_BYTES:
         raise OrderError(
-            f"{path} is longer than the {MAXIMUM_PATH_BYTES} bytes that a Unix socket may have: the agent has "
-            "no control socket there; choose a shorter state_dir"
+            f"{path} is longer than the {MAXIMUM_PATH_BYTES} bytes that a Unix socket may have: the agent "
+            "has no control socket there; choose a shorter state_dir"
         )
     try:
         line = _exchange(path, msgspec.json.encode(request) + b"\n", seconds)
     except (FileNotFoundError, NotADirectoryError):
         raise OrderError(
-            f"no agent runs here: {path} is not there; is it the agent's state_dir (--config FILE or --socket PATH)?"
+            f"no agent runs here: {path} is not there; if its state_dir is another, say so with --config "
+            "FILE or --socket PATH"
         ) from None
     except ConnectionRefusedError:
         raise OrderError(f"no agent runs here: nobody listens on {path}, which a dead one left") from None
@@ -91,7 +92,9 @@ def ask(path: Path, request: Request, *, seconds: float = _ANSWER_SECONDS) -> An
             f"{path} may not be opened by this user: run this as root or as the agent's user"
         ) from None
     except (TimeoutError, BlockingIOError):
-        raise OrderError(f"the agent behind {path} did not answer within {seconds:.0f} s") from None
+        raise OrderError(
+            f"the agent behind {path} did not answer within {seconds:.0f} s; it may yet do it"
+        ) from None
     except OSError as error:
         raise OrderError(f"the agent cannot be asked through {path}: {error.strerror or error}") from None
     return _read(path, line)

@@ -15,7 +15,9 @@ EXAMPLES = """\
   rackwatt release                           # the driver can be unloaded now, a GPU reset
   rackwatt release --for 30m                 # the agent takes the GPUs again by itself after 30 minutes
   rackwatt release --socket /run/rackwatt/agent.sock
-  rackwatt release && nvidia-smi --gpu-reset -i 0 && rackwatt resume
+
+Then reset the GPU or change the driver, and let `rackwatt resume` end it. Other programs that hold the
+driver, such as nvidia-persistenced, have to let go of it, too.
 
 The agent runs on and says on /-/ready and in its Snapshots why there are no values; the rack service takes
 the node for UNKNOWN with that reason. An agent that is started anew takes the GPUs again.
@@ -25,7 +27,7 @@ exit status: 0 nothing of the agent holds the driver, 1 something does or no age
 
 
 def duration_argument(text: str) -> float:
-    """Read a duration of a second to a day; the configuration's reader is imported only where it is needed."""
+    """Read a duration of a second to a day; imports what reads it only where there is one to read."""
     from collector.config import duration_seconds
     from collector.release import MAXIMUM_SECONDS
 
@@ -72,6 +74,6 @@ def outcome(answer: Answer) -> str:
         return f"rackwatt: {done}, but the NVIDIA driver is still held by {answer.held_by}"
     end = f", or the agent itself at {show_time(answer.until_ns)}" if answer.until_ns is not None else ""
     return (
-        f"{done}: no process of rackwatt holds the NVIDIA driver now; `rackwatt resume` takes the GPUs again{end}, "
-        "and so does a restart of the agent"
+        f"{done}: no process of this agent holds the NVIDIA driver now; `rackwatt resume` takes the GPUs "
+        f"again{end}, and so does a restart of the agent"
     )

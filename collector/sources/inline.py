@@ -78,17 +78,17 @@ class InlineSource:
         already, self._released_for = bool(self._released_for), reason
         if already:
             return
-        self._let_go.clear()
+        if self._thread is not None:
+            self._let_go.clear()
         self._turn()
-        if self._thread is None:
-            self._let_go.set()
-            return
         await asyncio.to_thread(self._let_go.wait, _CLOSE_SECONDS)
+        self._say_if_released()
 
     async def resume(self) -> None:
         """Step again, once a step that hangs has come back."""
         if self._released_for:
             self._released_for = ""
+            self._say_if_released()
             self._turn()
 
     async def close(self) -> None:
@@ -104,7 +104,6 @@ class InlineSource:
         """Go from reading to being released, or back."""
         self._phase += 1
         self._wake.set()
-        self._say_if_released()
 
     def _say_if_released(self) -> None:
         """Begin or end to deliver that nothing is read."""

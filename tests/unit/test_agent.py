@@ -26,12 +26,19 @@ class FakeSource:
 
     def __init__(self) -> None:
         self.restarts = 0
+        self.held_by = ""
         self.closed = 0
         self.on_start: list[Message] = []
 
     async def start(self, deliver: Deliver) -> None:
         for message in self.on_start:
             deliver(message)
+
+    async def release(self, reason: str) -> None:
+        """Nothing is held."""
+
+    async def resume(self) -> None:
+        """Nothing is held."""
 
     async def close(self) -> None:
         self.closed += 1

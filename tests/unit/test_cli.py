@@ -98,7 +98,7 @@ MISUSE = {
     "unknown command": (
         ["agnet"],
         "rackwatt: error: argument COMMAND: invalid choice: 'agnet'"
-        " (choose from 'agent', 'rack', 'demo', 'check', 'metrics')",
+        " (choose from 'agent', 'rack', 'demo', 'release', 'resume', 'check', 'metrics')",
     ),
     "unknown argument": (["check", "--jason"], "rackwatt: error: unrecognized arguments: --jason"),
     "argument cut short": (["check", "--js"], "rackwatt: error: unrecognized arguments: --js"),
