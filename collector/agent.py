@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -33,14 +33,12 @@ class Naming:
     """Where the node's names may come from.
 
     Attributes:
-        rack: Configured rack, or None.
-        node: Configured node, or None.
-        environment: Environment variables.
+        rack: Rack by configuration or environment, or None.
+        node: Node by configuration or environment, or None.
     """
 
     rack: str | None
     node: str | None
-    environment: Mapping[str, str]
 
 
 class Agent:
@@ -189,7 +187,6 @@ class Agent:
         self._names = settle_names(
             rack=self._naming.rack,
             node=self._naming.node,
-            environment=self._naming.environment,
             state=self._store.state,
             chassis_serial=serials.pop() if len(serials) == 1 else "",
             hostname=self._host.hostname,

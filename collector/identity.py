@@ -6,19 +6,15 @@ import platform
 import re
 import socket
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from collector.errors import ConfigurationError
 from collector.state import AgentState
 
 UNASSIGNED = "unassigned"
 """Name of a rack that nothing tells."""
 
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
-"""What a rack or node may be called (CONTRACTS §5)."""
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -56,46 +52,23 @@ def settle_names(
     *,
     rack: str | None,
     node: str | None,
-    environment: Mapping[str, str],
     state: AgentState,
     chassis_serial: str,
     hostname: str,
 ) -> Names:
-    """Settle the names: configuration, environment, what was kept, hardware and host, `unassigned`.
+    """Settle the names: what is configured, what was kept, hardware and host, `unassigned`.
 
     Args:
-        rack: Configured rack.
-        node: Configured node.
-        environment: `RACKWATT_RACK`, `RACKWATT_NODE`, `NODE_NAME` are looked at.
+        rack: Rack by configuration or environment.
+        node: Node by configuration or environment.
         state: What was kept.
         chassis_serial: Serial of the rack's chassis, or empty.
         hostname: Host name.
-
-    Raises:
-        ConfigurationError: A name of the environment has characters that a name must not have.
     """
     return Names(
-        rack=rack
-        or _from_environment(environment, "RACKWATT_RACK")
-        or state.rack
-        or _fitting(chassis_serial)
-        or UNASSIGNED,
-        node=node
-        or _from_environment(environment, "RACKWATT_NODE")
-        or _from_environment(environment, "NODE_NAME")
-        or state.node
-        or _fitting(hostname)
-        or UNASSIGNED,
+        rack=rack or state.rack or _fitting(chassis_serial) or UNASSIGNED,
+        node=node or state.node or _fitting(hostname) or UNASSIGNED,
     )
-
-
-def _from_environment(environment: Mapping[str, str], variable: str) -> str:
-    name = environment.get(variable, "")
-    if name and not _NAME.fullmatch(name):
-        raise ConfigurationError(
-            f"environment variable {variable}: {name!r} is no name; use 1 to 64 of A-Z a-z 0-9 . _ -"
-        )
-    return name
 
 
 def _fitting(text: str) -> str:

@@ -193,8 +193,7 @@ async def _run(plan: Plan, state_directory: Path) -> int:
     agent = Agent(
         source,
         _exporters(plan),
-        # The configuration already has what the environment says.
-        naming=Naming(configuration.rack, configuration.node, environment={}),
+        naming=Naming(configuration.rack, configuration.node),
         host=describe_host(simulated=plan.simulation is not None),
         store=store,
         deadlines=Deadlines.for_period(configuration.sampling.fast_seconds),

@@ -48,7 +48,7 @@ def story_of(words: list[str], enough: Callable[[list[Snapshot]], bool]) -> list
         agent = Agent(
             ReaderProcess(words, ReaderOptions, QUICK),
             [kept],
-            naming=Naming("r01", "n03", {}),
+            naming=Naming("r01", "n03"),
             host=HOST,
             store=StateStore(None),
             deadlines=QUICK,

@@ -73,7 +73,7 @@ def an_agent(
     agent = Agent(
         Source(),
         [newest],
-        naming=Naming("r01", "n01", {}),
+        naming=Naming("r01", "n01"),
         host=Host("host", boot_id, "6.1", "0", "agent"),
         store=StateStore(state),
         deadlines=Deadlines(),

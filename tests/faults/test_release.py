@@ -157,7 +157,7 @@ class Running:
         self.agent = Agent(
             self.source,
             [self.kept],
-            naming=Naming("r01", "n03", {}),
+            naming=Naming("r01", "n03"),
             host=HOST,
             store=StateStore(None),
             deadlines=QUICK,

@@ -82,7 +82,7 @@ def make_agent(
     return Agent(
         source or FakeSource(),
         exporters,
-        naming=naming or Naming("r01", "n03", {}),
+        naming=naming or Naming("r01", "n03"),
         host=HOST,
         store=store or StateStore(None),
         deadlines=deadlines or Deadlines(),
@@ -128,7 +128,7 @@ def test_a_broken_exporter_costs_the_others_nothing(caplog: pytest.LogCaptureFix
 def test_names_are_settled_once_and_stay(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     exporter = FakeExporter()
-    agent = make_agent(exporter, naming=Naming(None, None, {"NODE_NAME": "n07"}))
+    agent = make_agent(exporter, naming=Naming(None, "n07"))
     agent.deliver(down(1000.0, "no driver yet"))
     agent.deliver(LAYOUT)  # its chassis serial would have been the rack
     agent.deliver(reading(1000.0))
@@ -138,7 +138,7 @@ def test_names_are_settled_once_and_stay(caplog: pytest.LogCaptureFixture) -> No
 
 def test_the_rack_is_called_after_the_chassis_where_nothing_else_names_it() -> None:
     exporter = FakeExporter()
-    agent = make_agent(exporter, naming=Naming(None, None, {}))
+    agent = make_agent(exporter, naming=Naming(None, None))
     agent.deliver(LAYOUT)
     agent.deliver(reading(1000.0))
     assert (exporter.snapshots[0].rack, exporter.snapshots[0].node) == ("1820000000001", "host-3")
@@ -148,17 +148,17 @@ def test_gpus_of_two_chassis_name_no_rack() -> None:
     first, second = LAYOUT.gpus
     other = msgspec.structs.replace(second, texts={"chassis_serial": "1820000000002"})
     exporter = FakeExporter()
-    agent = make_agent(exporter, naming=Naming(None, None, {}))
+    agent = make_agent(exporter, naming=Naming(None, None))
     agent.deliver(msgspec.structs.replace(LAYOUT, gpus=(first, other)))
     agent.deliver(reading(1000.0))
     assert exporter.snapshots[0].rack == "unassigned"
 
 
 def test_names_and_gpus_are_remembered_but_not_that_there_is_no_name(tmp_path: Path) -> None:
-    agent = make_agent(store=StateStore(tmp_path), naming=Naming("r01", None, {}))
+    agent = make_agent(store=StateStore(tmp_path), naming=Naming("r01", None))
     agent.deliver(LAYOUT)
     assert StateStore(tmp_path).state == AgentState(rack="r01", node="host-3", gpus=LAYOUT.gpus)
-    agent = make_agent(store=StateStore(tmp_path / "other"), naming=Naming(None, "n03", {}))
+    agent = make_agent(store=StateStore(tmp_path / "other"), naming=Naming(None, "n03"))
     agent.deliver(down(1000.0, "no driver yet"))
     agent.deliver(LAYOUT)
     assert StateStore(tmp_path / "other").state == AgentState(rack="", node="n03", gpus=LAYOUT.gpus)

@@ -12,18 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector import identity
-from collector.errors import ConfigurationError
 from collector.identity import Names, describe_host, settle_names
 from collector.state import AgentState
 
 EVERYTHING: Final[dict[str, object]] = {
     "rack": "configured-rack",
     "node": "configured-node",
-    "environment": {
-        "RACKWATT_RACK": "environment-rack",
-        "RACKWATT_NODE": "environment-node",
-        "NODE_NAME": "kubernetes-node",
-    },
     "state": AgentState(rack="kept-rack", node="kept-node"),
     "chassis_serial": "1820000000001",
     "hostname": "host.example",
@@ -35,49 +29,35 @@ def settle(**without: object) -> Names:
     return settle_names(**{**EVERYTHING, **without})  # type: ignore[arg-type]  # a table of arguments
 
 
-NO_ENVIRONMENT: Final[dict[str, object]] = {"rack": None, "node": None, "environment": {}}
+UNCONFIGURED: Final[dict[str, object]] = {"rack": None, "node": None}
 
 
 @pytest.mark.parametrize(
     ("without", "rack", "node"),
     [
         ({}, "configured-rack", "configured-node"),
-        ({"rack": None, "node": None}, "environment-rack", "environment-node"),
+        (UNCONFIGURED, "kept-rack", "kept-node"),
+        (UNCONFIGURED | {"state": AgentState()}, "1820000000001", "host.example"),
         (
-            {"rack": None, "node": None, "environment": {"NODE_NAME": "kubernetes-node"}},
-            "kept-rack",
-            "kubernetes-node",
-        ),
-        (NO_ENVIRONMENT, "kept-rack", "kept-node"),
-        (NO_ENVIRONMENT | {"state": AgentState()}, "1820000000001", "host.example"),
-        (
-            NO_ENVIRONMENT | {"state": AgentState(), "chassis_serial": "", "hostname": ""},
+            UNCONFIGURED | {"state": AgentState(), "chassis_serial": "", "hostname": ""},
             "unassigned",
             "unassigned",
         ),
-        ({"rack": None, "node": None, "environment": {"RACKWATT_RACK": ""}}, "kept-rack", "kept-node"),
     ],
-    ids=["configuration", "environment", "node_name", "kept", "hardware", "nothing", "empty variable"],
+    ids=["configuration", "kept", "hardware", "nothing"],
 )
 def test_who_goes_before_whom(without: dict[str, object], rack: str, node: str) -> None:
     assert settle(**without) == Names(rack, node)
 
 
-@pytest.mark.parametrize("variable", ["RACKWATT_RACK", "RACKWATT_NODE", "NODE_NAME"])
-@pytest.mark.parametrize("name", ["a b", "r/1", "x" * 65, "r01\n", "ä"])
-def test_a_variable_that_is_no_name_is_refused_by_its_name(variable: str, name: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"environment variable {variable}: {re.escape(repr(name))}"):
-        settle(rack=None, node=None, environment={variable: name})
-
-
 def test_what_others_chose_is_made_to_fit() -> None:
-    names = settle(**NO_ENVIRONMENT | {"state": AgentState(), "chassis_serial": " 18/2 0 ", "hostname": "ä"})
+    names = settle(**UNCONFIGURED | {"state": AgentState(), "chassis_serial": " 18/2 0 ", "hostname": "ä"})
     assert names == Names("18-2-0", "unassigned")
 
 
 @given(serial=st.text(), hostname=st.text())
 def test_names_are_always_names(serial: str, hostname: str) -> None:
-    names = settle(**NO_ENVIRONMENT | {"state": AgentState(), "chassis_serial": serial, "hostname": hostname})
+    names = settle(**UNCONFIGURED | {"state": AgentState(), "chassis_serial": serial, "hostname": hostname})
     for name in (names.rack, names.node):
         assert re.fullmatch(r"[A-Za-z0-9._-]{1,64}", name)
 

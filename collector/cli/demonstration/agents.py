@@ -144,7 +144,7 @@ def _assemble(
     agent = Agent(
         make_source(plan, store),
         [http, Announcement(http, listen.host, plan.announce)],
-        naming=Naming(simulation.rack, node, environment={}),
+        naming=Naming(simulation.rack, node),
         host=describe_host(simulated=True),
         store=store,
         deadlines=Deadlines.for_period(configuration.sampling.fast_seconds),
