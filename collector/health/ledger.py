@@ -88,6 +88,10 @@ class RackCounters:
     incidents: int
 
 
+KEEP_DAYS = 400.0
+"""How long the past is kept: a year, and a month to compare it with."""
+
+
 class Ledger:
     """Keeps verdicts, node states, incidents, events, maintenance windows and counters of all racks.
 
@@ -105,7 +109,7 @@ class Ledger:
         now_ns: int,
         *,
         maximum_gap_seconds: float = 15.0,
-        keep_days: float = 400.0,
+        keep_days: float = KEEP_DAYS,
         maximum_events: int = 1_000_000,
     ) -> None:
         """Open the ledger, or begin one.

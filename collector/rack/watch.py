@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
+from collector.health.ledger import KEEP_DAYS
 from collector.health.maintenance import Maintenance
 from collector.health.mass_failure import MassFailureGuard
 from collector.health.rack_judge import RackJudge
@@ -21,6 +22,7 @@ from collector.timekeeping import SteadyClock
 
 _logger = logging.getLogger("rackwatt.rack")
 
+_KEEP_NS = int(KEEP_DAYS * 86400) * 1_000_000_000
 _EVALUATION_SECONDS = 1.0
 """How often the racks are judged at least."""
 
@@ -207,6 +209,7 @@ class Watch:
             now_ns = self.clock.now_ns()
             self._guard.update(self.statuses.values(), now_ns)
             self._records.note(self.statuses, now_ns, self._export)
+            self.maintenance.forget(now_ns - _KEEP_NS)
             self._unrecorded.clear()
             self._concluded = True
 

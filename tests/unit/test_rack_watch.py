@@ -65,6 +65,17 @@ def test_an_event_of_a_round_that_failed_is_recorded_with_the_next(monkeypatch: 
     played(scenario)
 
 
+def test_maintenance_that_ended_long_ago_is_forgotten() -> None:
+    async def scenario(own: Scene) -> None:
+        await own.service.create_maintenance("r01", ends_ns=own.clock.wall_ns() + HOUR, nodes=["n02"])
+        own.step(2 * 3600)
+        assert len(own.service.maintenance_windows("r01")) == 1
+        own.step(400 * 86400)
+        assert own.service.maintenance_windows("r01") == ()
+
+    played(scenario)
+
+
 def test_it_is_ready_once_every_rack_was_judged_after_every_agent_was_polled() -> None:
     async def scenario() -> None:
         async with scene(nvl72(), nvl72(rack="r02"), heard=False) as own:
