@@ -39,8 +39,8 @@ BOUNDS: Final[tuple[Bound[RackResults], ...]] = (
     Bound("processor of the rack service", lambda r: r.most.cpu_percent, 50, "{:.1f} % of a core"),
     Bound("memory of the rack service", lambda r: most_memory_of(r.most.memory) / MIB, 512, "{:.0f} MiB"),
 )
-"""The p99 is of the issue that the rack service was built for; half a period late is late; half a core and
-512 MiB leave room beside Prometheus on a small machine."""
+"""The p99 is what a scheduler that asks before each placement can bear; half a period late is late; half a
+core and 512 MiB leave room beside Prometheus on a small machine."""
 
 Row = tuple[str, Callable[[RackLoad], float], str]
 
