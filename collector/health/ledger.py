@@ -95,11 +95,11 @@ KEEP_DAYS = 400.0
 class Ledger:
     """Keeps verdicts, node states, incidents, events, maintenance windows and counters of all racks.
 
-    What is recorded is at once in what is read, and on disk from the next `flush` on. Counters show what the
-    last flush wrote, so that they do not run back over a crash; while the disk takes nothing they go on all the
-    same, as counters that stand still would lie about every rack. A disk that is full costs durability, not the
-    service: it is said once, and what waits is written when there is room. A file that turns out damaged is set
-    aside.
+    What is recorded is at once in what is read, and on disk from the next `flush` on. Counters show what
+    the last flush wrote, so that they do not run back over a crash; while the disk takes nothing they go on
+    all the same, as counters that stand still would lie about every rack. A disk that is full costs
+    durability, not the service: it is said once, and what waits is written when there is room. A file that
+    turns out damaged is set aside.
 
     Calls must not overlap; all but the constructor, `flush`, `keep_window`, `close` and the queries are in
     memory only.
