@@ -11,8 +11,8 @@ from collector.catalog.node import READ_ERRORS
 from collector.model import Series, Value
 from collector.readings import Reading
 
-CADENCES = ("fast", "links", "slow")
-"""Cadences of the reader (catalogue, `agent_sample_age_seconds`)."""
+CADENCES = BY_NAME["agent_sample_age_seconds"].label_values
+"""Cadences of the reader."""
 
 Row = tuple[Series, Value | None]
 _NANOSECONDS = 1_000_000_000

@@ -15,8 +15,9 @@ from collector.catalog.rack import (
     VERDICTS,
 )
 from collector.catalog.spec import Metric
+from collector.health.gpu_counts import expected_gpus, expected_gpus_of
 from collector.health.ledger import RackCounters
-from collector.health.rack_types import ExpectedRack, NodeStatus, RackStatus
+from collector.health.rack_types import ExpectedRack, RackStatus
 from collector.health.states import GpuState, NodeState, Verdict
 from collector.model import Series, SeriesTable, Snapshot, Value
 
@@ -107,19 +108,6 @@ class RackSeries:
         return faults
 
 
-def _expected_gpus(subject: _Subject) -> int | None:
-    """Count the GPUs that the rack should have; None where a node's number is not known."""
-    counts = [_gpus_of(node, subject.expected) for node in subject.status.nodes]
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
-
-
-def _gpus_of(node: NodeStatus, expected: ExpectedRack) -> int | None:
-    if expected.gpus_per_node is not None:
-        return expected.gpus_per_node
-    return node.poll.view.gpus_expected if node.poll.view is not None else None
-
-
 def _gpu_rows(subject: _Subject) -> Iterator[Row]:
     """Count GPUs by state: those of a node of which nothing is known, or that are missing, are UNKNOWN."""
     states: Counter[str] = Counter()
@@ -128,7 +116,7 @@ def _gpu_rows(subject: _Subject) -> Iterator[Row]:
         believed = view is not None and node.state is not NodeState.UNKNOWN and not node.poll.error
         seen = [gpu.state for gpu in view.gpus] if view is not None and believed else []
         states.update(state.value for state in seen)
-        missing = (_gpus_of(node, subject.expected) or 0) - len(seen)
+        missing = (expected_gpus_of(node, subject.expected.gpus_per_node) or 0) - len(seen)
         states[GpuState.UNKNOWN.value] += max(0, missing)
     return (((state,), states[state]) for state in GPU_STATES)
 
@@ -175,7 +163,9 @@ def _counter(read: Callable[[RackCounters], Value]) -> Callable[[_Subject], Iter
 _READ: Mapping[str, Callable[[_Subject], Iterable[Row]]] = {
     "rack_nodes_expected": _single(lambda subject: len(subject.expected.nodes)),
     "rack_nodes": _node_rows,
-    "rack_gpus_expected": _single(_expected_gpus),
+    "rack_gpus_expected": _single(
+        lambda subject: expected_gpus(subject.status.nodes, subject.expected.gpus_per_node)
+    ),
     "rack_gpus": _gpu_rows,
     "rack_nodes_schedulable": _single(lambda subject: sum(node.schedulable for node in subject.status.nodes)),
     "rack_largest_block_nodes": _single(lambda subject: subject.status.largest_block),

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable
-from typing import Protocol
 
 import pynvml
 
@@ -27,13 +26,6 @@ _OUT_HANDLE = ctypes.POINTER(ctypes.c_void_p)
 _UINT = ctypes.c_uint
 _OUT_UINT = ctypes.POINTER(ctypes.c_uint)
 _TEXT = ctypes.c_char_p
-
-
-class CFunction(Protocol):
-    """A C function that returns an `nvmlReturn_t`."""
-
-    def __call__(self, *arguments: object) -> int:
-        """Call it."""
 
 
 def _out(structure: type[ctypes.Structure]) -> object:

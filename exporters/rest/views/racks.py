@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 from urllib.parse import urlencode
 
+from collector.health.gpu_counts import expected_gpus
 from collector.health.rack_judge import verdict_for
 from collector.health.rack_types import DomainStatus, ExpectedRack, NodeStatus, RackStatus, Reason
 from collector.health.states import GpuState, NodeState, Verdict
@@ -145,7 +146,7 @@ def counts(status: RackStatus, expected: ExpectedRack | None) -> bodies.Counts:
         maintenance=_count(status, NodeState.MAINTENANCE),
         unknown=_count(status, NodeState.UNKNOWN),
         gpus_usable=sum(map(_usable_gpus, status.nodes)),
-        gpus_expected=_gpus_expected(status.nodes, per_node),
+        gpus_expected=expected_gpus(status.nodes, per_node),
     )
 
 
@@ -157,18 +158,6 @@ def _usable_gpus(node: NodeStatus) -> int:
     if node.state not in _WORKING or node.poll.view is None:
         return 0
     return sum(gpu.up and gpu.state in _USABLE for gpu in node.poll.view.gpus)
-
-
-def _gpus_expected(nodes: Iterable[NodeStatus], per_node: int | None) -> int | None:
-    """Sum what the nodes should have; the platform's number where a node does not say."""
-    total = 0
-    for node in nodes:
-        said = node.poll.view.gpus_expected if node.poll.view else None
-        own = per_node if said is None else said
-        if own is None:
-            return None
-        total += own
-    return total
 
 
 def _node(node: NodeStatus) -> bodies.NodeSummary:
