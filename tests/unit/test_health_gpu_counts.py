@@ -1,4 +1,4 @@
-"""How many GPUs a rack should have: the declared inventory first (CONTRACTS §3: the denominator is expected)."""
+"""How many GPUs a rack should have: what is declared goes first (CONTRACTS §3)."""
 
 from __future__ import annotations
 
