@@ -1,4 +1,4 @@
-"""What was read, as immutable data: series, samples, events, and the Snapshot of a node.
+"""What was read, as immutable data: series, samples, histograms, events, and the Snapshot of a node.
 
 A Snapshot is a flat vector of values over a table of series. The table changes only when the
 inventory does (a GPU appears, an Xid is seen for the first time, an identity text changes), so whatever
@@ -36,6 +36,25 @@ class Sample:
     metric: Metric
     labels: tuple[str, ...]
     value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramSample:
+    """A histogram of one set of labels: how many observations were at most as large as each bound.
+
+    Attributes:
+        metric: Its catalogue row, of kind HISTOGRAM.
+        labels: Values of `metric.label_names`, in that order.
+        bounds: Finite upper bounds in the metric's base unit, rising.
+        counts: Observations up to each bound, and all of them last: one more than bounds, never falling.
+        sum: Sum of all observations.
+    """
+
+    metric: Metric
+    labels: tuple[str, ...]
+    bounds: tuple[float, ...]
+    counts: tuple[Value, ...]
+    sum: Value
 
 
 class SeriesTable:
@@ -149,6 +168,7 @@ class Snapshot:
         identity: Texts that describe the node, as in `node_info`.
         events: The newest events, oldest first, bounded in number.
         checks: Checks that failed or could not be evaluated; None where none are evaluated at all.
+        histograms: Histograms that are known now, grouped by metric in catalogue order.
     """
 
     rack: str
@@ -165,6 +185,7 @@ class Snapshot:
     identity: Mapping[str, str] = field(default_factory=dict)
     events: tuple[Event, ...] = ()
     checks: tuple[CheckResult, ...] | None = None
+    histograms: tuple[HistogramSample, ...] = ()
 
     def samples(self) -> Iterator[Sample]:
         """Yield the values that are present."""

@@ -1,11 +1,11 @@
-"""The two seams of an agent: what reads, and what writes."""
+"""The seams of an agent: what reads, and what writes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from collector.model import Snapshot
+from collector.model import HistogramSample, Series, Snapshot, Value
 from collector.readings import KernelRecord, Message
 
 Deliver = Callable[[Message], None]
@@ -44,6 +44,30 @@ class Source(Protocol):
 
     async def close(self) -> None:
         """Stop reading and give back what is held, within a bounded time, whatever hangs."""
+
+
+class Feed(Protocol):
+    """Reads something beside the GPUs, on a schedule of its own; each Snapshot takes what it has then.
+
+    A feed isolates its own failures: what cannot be read, or is too old, is None, and a series of the feed
+    says why it is. It belongs to the event loop's thread, and never blocks it.
+    """
+
+    @property
+    def revision(self) -> int:
+        """A number that changes whenever `rows` gives other series, or the same in another order."""
+
+    def rows(self) -> Iterable[tuple[Series, Value | None]]:
+        """Return its series with their values now; None where nothing valid is known."""
+
+    def histograms(self) -> Iterable[HistogramSample]:
+        """Return the histograms that are known now, grouped by metric in the order of the catalogue."""
+
+    async def start(self) -> None:
+        """Begin to read, and return at once."""
+
+    async def close(self) -> None:
+        """Stop reading, within a bounded time, whatever hangs."""
 
 
 class Control(Protocol):

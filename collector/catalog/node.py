@@ -51,10 +51,50 @@ MODULE = (
         entity=Entity.MODULE,
         level=Level.CORE,
         cadence=Cadence.FAST,
-        help="Energy of a superchip module since the driver was loaded, from the hardware's own counter.",
+        help=(
+            "Energy of a superchip module: the hardware's own counter since the driver was loaded, or, where "
+            "there is none, its power integrated since the reader was started."
+        ),
         parts=reads(FieldBinding(field="NVML_FI_DEV_ENERGY", scope=Scope.MODULE, divide=1000)),
     ),
+    Metric(
+        name="module_energy_error_joules_total",
+        kind=Kind.COUNTER,
+        unit=Unit.JOULES,
+        value_type=ValueType.FLOAT,
+        entity=Entity.MODULE,
+        level=Level.CORE,
+        cadence=Cadence.FAST,
+        help="How far the integrated energy of the module may be off; absent where the hardware counts it.",
+        parts=derived(),
+    ),
 )
+
+
+def _cpu(name: str, text: str) -> Metric:
+    return Metric(
+        name=name,
+        kind=Kind.GAUGE,
+        unit=Unit.WATTS,
+        value_type=ValueType.FLOAT,
+        entity=Entity.CPU,
+        level=Level.STANDARD,
+        cadence=Cadence.HOST,
+        help=text,
+        maximum=5_000,
+        parts=derived(),
+    )
+
+
+CPU = (
+    _cpu(
+        "cpu_power_watts", "Power of a Grace socket with its memory, from hwmon; part of the module's power."
+    ),
+    _cpu("cpu_cores_power_watts", "Power of a Grace socket's CPU rail; part of the socket's power."),
+    _cpu("cpu_sysio_power_watts", "Power of a Grace socket's SysIO rail; part of the socket's power."),
+)
+"""Linux shows them as `power1_average` of the `acpi_power_meter` devices, in microwatts (NVIDIA Grace
+Performance Tuning Guide, "Power and Energy Management")."""
 
 NODE = (
     Metric(

@@ -13,6 +13,10 @@ DOMAIN_STATES = ("HEALTHY", "DEGRADED", "SPLIT", "UNHEALTHY", "UNKNOWN")
 VERDICTS = ("AVAILABLE", "UNAVAILABLE", "MAINTENANCE", "UNKNOWN")
 """The words of CONTRACTS §3."""
 
+ENERGY_DOMAINS = ("gpu", "module", "rack_input", "cpu")
+"""Where power is measured: GPUs, superchip modules, the rack's power shelves; and the CPUs, for the split.
+One contains another: they are never summed."""
+
 RACK_CHECKS = (
     "chassis_mismatch",
     "duplicate_gpu",
@@ -39,6 +43,7 @@ def _rack(
     kind: Kind = Kind.GAUGE,
     *,
     unit: Unit = Unit.NONE,
+    value_type: ValueType | None = None,
     maximum: float = float(2**63),
     label: str | None = None,
     labels: tuple[str, ...] = (),
@@ -48,7 +53,7 @@ def _rack(
         name=f"rack_{name}",
         kind=kind,
         unit=unit,
-        value_type=ValueType.FLOAT if unit is Unit.SECONDS else ValueType.INT,
+        value_type=ValueType.INT if value_type is None and unit is Unit.NONE else ValueType.FLOAT,
         entity=Entity.RACK,
         level=Level.CORE,
         cadence=Cadence.AGENT,
@@ -110,4 +115,67 @@ RACK = (
         unit=Unit.SECONDS,
     ),
     _rack("incidents_total", "Times that a node of the rack failed.", Kind.COUNTER),
+    _rack(
+        "energy_joules_total",
+        "Energy of the rack by where it is measured; one domain is part of another: never sum them.",
+        Kind.COUNTER,
+        unit=Unit.JOULES,
+        label="domain",
+        values=ENERGY_DOMAINS,
+    ),
+    _rack(
+        "energy_error_joules_total",
+        "How far the energy may be off where power was integrated; 0 where hardware counts itself.",
+        Kind.COUNTER,
+        unit=Unit.JOULES,
+        label="domain",
+        values=ENERGY_DOMAINS,
+    ),
+    _rack(
+        "idle_energy_joules_total",
+        "Energy spent while no serving endpoint of the rack had a request; part of the energy.",
+        Kind.COUNTER,
+        unit=Unit.JOULES,
+        label="domain",
+        values=ENERGY_DOMAINS,
+    ),
+    _rack(
+        "power_watts",
+        "Power of the rack by where it is measured; absent unless everything that should report does.",
+        unit=Unit.WATTS,
+        label="domain",
+        values=ENERGY_DOMAINS,
+    ),
+    _rack(
+        "energy_coverage_ratio",
+        "Share of the GPUs, modules, power shelves or CPUs that report their power or energy now.",
+        unit=Unit.RATIO,
+        maximum=1,
+        label="domain",
+        values=ENERGY_DOMAINS,
+    ),
+    _rack("llm_endpoints_expected", "Serving endpoints that the rack should have, of the role that counts."),
+    _rack("llm_endpoints_up", "Serving endpoints of the role that counts whose metrics are fresh."),
+    _rack(
+        "llm_tokens_total",
+        "Tokens by model and phase, summed over the endpoints of one role, kept over restarts.",
+        Kind.COUNTER,
+        value_type=ValueType.FLOAT,
+        labels=("model", "phase"),
+    ),
+    _rack(
+        "gpu_hour_usd",
+        "Price of a GPU for an hour, as configured, in US dollars.",
+        value_type=ValueType.FLOAT,
+    ),
+    _rack(
+        "electricity_usd_per_kwh",
+        "Price of a kilowatt-hour, as configured, in US dollars.",
+        value_type=ValueType.FLOAT,
+    ),
+    _rack(
+        "pue_ratio",
+        "Power of the whole facility to that of its racks (PUE), as configured.",
+        unit=Unit.RATIO,
+    ),
 )

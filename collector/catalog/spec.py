@@ -19,6 +19,7 @@ class Kind(enum.Enum):
     COUNTER = "counter"
     STATE = "state"
     INFO = "info"
+    HISTOGRAM = "histogram"
 
 
 class Unit(enum.Enum):
@@ -59,6 +60,8 @@ class Cadence(enum.Enum):
     SLOW = "slow"
     EVENT = "event"
     AGENT = "agent"
+    SERVING = "serving"
+    HOST = "host"
 
 
 class Entity(enum.Enum):
@@ -69,6 +72,9 @@ class Entity(enum.Enum):
     GPU = "gpu"
     NVLINK = "nvlink"
     MODULE = "module"
+    CPU = "cpu"
+    LLM_ENDPOINT = "llm_endpoint"
+    LLM = "llm"
     RACK = "rack"
 
     @property
@@ -88,6 +94,9 @@ _ENTITY_KEYS = {
     Entity.GPU: ("gpu", "gpu_uuid"),
     Entity.NVLINK: ("gpu", "gpu_uuid", "link"),
     Entity.MODULE: ("module",),
+    Entity.CPU: ("socket",),
+    Entity.LLM_ENDPOINT: ("endpoint", "engine", "role"),
+    Entity.LLM: ("endpoint", "engine", "model", "role"),
     Entity.RACK: ("rack",),
 }
 
@@ -263,8 +272,8 @@ class Metric:
         maximum: Largest physically possible value; a reading above is not exported.
         label: Name of the label beyond the entity's, if it has one.
         open_label: True where the label's values are found at run time (an Xid number).
-        info_labels: For kind INFO, the labels that carry the text; for kind STATE, labels that name a state
-            together, whose first is the part's value.
+        info_labels: For kind INFO, the labels that carry the text; for other kinds, labels that name a series
+            together; of a STATE the first is the part's value.
         parts: How it is read, one part a label value; empty for derived rows and coded rows.
         codes: For rows that decode one number into several series.
     """

@@ -1,0 +1,1 @@
+"""Redfish: power shelves and the power state of hosts (DMTF DSP0266 and its schemas)."""

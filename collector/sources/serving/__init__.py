@@ -1,0 +1,1 @@
+"""Serving engines: their metrics endpoints, scraped and brought under one name each."""
