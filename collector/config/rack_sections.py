@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import ipaddress
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from collector.config import values
 from collector.config.document import ListNode, MappingNode, Node, Scalar, show
-from collector.config.rack_schema import AgentAuthentication, AgentEntry, RackConfiguration, RackEntry
+from collector.config.lists import section_list
+from collector.config.price_keys import PRICE
+from collector.config.rack_schema import (
+    AgentAuthentication,
+    AgentEntry,
+    RackConfiguration,
+    RackEntry,
+    RedfishSetting,
+)
+from collector.config.reading import unexpected
+from collector.config.redfish_keys import BMC, SHELVES
 from collector.config.schema import Listen
 from collector.config.sections import (
     LOG,
@@ -27,13 +37,16 @@ from collector.config.sections import (
 # Bounds of the poll. 1 s: an agent has a new Snapshot about once a second. 60 s: a node would be believed for
 # three minutes after its last word (CONTRACTS §3, three poll intervals).
 _POLL_BOUNDS = (1.0, 60.0)
+# 5 s: a shelf's controller is slow. 60 s: efficiency over five minutes wants four readings (facts on tokens,
+# §4).
+_REDFISH_POLL_BOUNDS = (5.0, 60.0)
 _MAXIMUM_RACKS = 1000
 _MAXIMUM_AGENTS = 1024
 """Of one rack. The largest has 18 compute trays; racks of servers have some dozens."""
 _MAXIMUM_MIN_BLOCK = 1_000_000
 
 _OF_AN_AGENT = "belongs to an agent, `rackwatt agent`; remove it"
-_LATER = ("prometheus_url", "price", "web_config")
+_LATER = ("prometheus_url", "web_config")
 
 ComputeTrays = Callable[[str], int | None]
 """Returns the compute trays of a platform's rack; None where the platform has no rack of its own."""
@@ -57,6 +70,10 @@ def rack_service_section(platforms: Sequence[str], compute_trays: ComputeTrays) 
                 {"bearer_token_file": Key(values.absolute_path, "a path such as /etc/rackwatt/agent.token")},
                 lambda read: msgspec.convert(read, AgentAuthentication),
             ),
+            "price": PRICE,
+            "redfish_poll": Key(
+                lambda text: values.duration_seconds(text, *_REDFISH_POLL_BOUNDS), "a duration such as 15s"
+            ),
             "racks": Tree(lambda node, path: _read_racks(node, path, rack)),
             "api_token_file": Key(values.absolute_path, "a path such as /etc/rackwatt/api.token"),
             "log": LOG,
@@ -71,7 +88,7 @@ def rack_service_section(platforms: Sequence[str], compute_trays: ComputeTrays) 
 
 
 def _finish(read: Mapping[str, object]) -> RackConfiguration:
-    renamed = {"poll": "poll_seconds", "witness": "witness_port"}
+    renamed = {"poll": "poll_seconds", "witness": "witness_port", "redfish_poll": "redfish_poll_seconds"}
     settings = {renamed.get(key, key): value for key, value in read.items()}
     if not settings.get("racks"):
         raise ConflictError("racks", "there is none; declare one such as 'racks: {r01: {platform: ...}}'")
@@ -82,11 +99,16 @@ def _finish(read: Mapping[str, object]) -> RackConfiguration:
         raise ConflictError(
             "racks", f"{address} stands for {count} nodes; every node has an agent of its own"
         )
+    _check_shelves(configuration.racks.values())
     return configuration
 
 
-def _unexpected(expected: str, found: Node) -> ValueError:
-    return ValueError(f"expected {expected}, found {describe(found)}")
+def _check_shelves(racks: Iterable[RackEntry]) -> None:
+    """See that no power shelf counts twice."""
+    shelves = Counter(shelf.url.rstrip("/") for rack in racks for shelf in rack.redfish)
+    for url, count in shelves.items():
+        if count > 1:
+            raise ConflictError("racks", f"the power shelf {show(url)} stands {count} times; once is right")
 
 
 def _witness(text: str) -> int | None:
@@ -103,7 +125,7 @@ def _witness(text: str) -> int | None:
 
 def _read_racks(node: Node, path: str, rack: Section) -> tuple[object, list[Mistake]]:
     if not isinstance(node, MappingNode):
-        raise _unexpected("racks by name", node)
+        raise unexpected("racks by name", node)
     if len(node.entries) > _MAXIMUM_RACKS:
         raise ValueError(f"{len(node.entries)} racks; {_MAXIMUM_RACKS} at most are for one rack service")
     racks: dict[str, object] = {}
@@ -129,13 +151,14 @@ def _rack_section(platforms: Sequence[str], compute_trays: ComputeTrays) -> Sect
     return Section(
         {
             "platform": Key(lambda text: values.choice(text, platforms), f"one of {', '.join(platforms)}"),
-            "agents": Tree(_read_agents),
+            "agents": _AGENTS,
             "min_block": Key(_whole, "a whole number such as 16"),
             "slo": Key(_share, "a share of time such as 0.99"),
             "cliques": Tree(_read_cliques),
+            "price": PRICE,
+            "redfish": SHELVES,
         },
         lambda read: _finish_rack(read, compute_trays),
-        refused={"redfish": NOT_YET},
     )
 
 
@@ -155,30 +178,10 @@ def _share(text: str) -> float:
     return share
 
 
-def _read_agents(node: Node, path: str) -> tuple[object, list[Mistake]]:
-    if not isinstance(node, ListNode):
-        raise _unexpected('a list such as ["n01:10072", "n02:10072"]', node)
-    if len(node.items) > _MAXIMUM_AGENTS:
-        raise ValueError(f"{len(node.items)} agents; {_MAXIMUM_AGENTS} at most are for one rack")
-    agents: list[AgentEntry] = []
-    mistakes: list[Mistake] = []
-    for item in node.items:
-        if isinstance(item, MappingNode):
-            entry, own = read_section(item, _AGENT, path)
-            mistakes += own
-            agents += [entry] if isinstance(entry, AgentEntry) else []
-            continue
-        try:
-            agents.append(_agent(item))
-        except ValueError as error:
-            mistakes.append(Mistake(item.place, f"{path.rstrip('.')}: {error}"))
-    return tuple(agents), mistakes
-
-
 def _agent(item: Node) -> AgentEntry:
     """Read `HOST:PORT`, whose host is the node's name, or `NODE=HOST:PORT`."""
     if not isinstance(item, Scalar) or item.is_empty:
-        raise _unexpected("an address such as n01:10072", item)
+        raise unexpected("an address such as n01:10072", item)
     name, separator, rest = item.text.rpartition("=")
     address = _agent_address(rest)
     if separator:
@@ -208,24 +211,32 @@ def _finish_agent(read: Mapping[str, object]) -> AgentEntry:
         raise ConflictError("address", "is missing; write where the agent listens, such as n01:10072")
     node = read.get("node")
     try:
-        return AgentEntry(node if isinstance(node, str) else _node_of(address), address)
+        name = node if isinstance(node, str) else _node_of(address)
     except ValueError as error:
         raise ConflictError("address", str(error)) from None
+    bmc = read.get("bmc")
+    return AgentEntry(name, address, bmc if isinstance(bmc, RedfishSetting) else None)
 
 
-_AGENT = Section(
-    {
-        "node": Key(values.identifier, "a name such as n01"),
-        "address": Key(_agent_address, "an address such as n01:10072"),
-    },
-    _finish_agent,
-    refused={"bmc": NOT_YET},
+_AGENTS = section_list(
+    Section(
+        {
+            "node": Key(values.identifier, "a name such as n01"),
+            "address": Key(_agent_address, "an address such as n01:10072"),
+            "bmc": BMC,
+        },
+        _finish_agent,
+    ),
+    AgentEntry,
+    maximum=_MAXIMUM_AGENTS,
+    expects='a list such as ["n01:10072", "n02:10072"]',
+    short=_agent,
 )
 
 
 def _read_cliques(node: Node, path: str) -> tuple[object, list[Mistake]]:
     if not isinstance(node, MappingNode):
-        raise _unexpected("cliques by name, each a list of nodes", node)
+        raise unexpected("cliques by name, each a list of nodes", node)
     cliques: dict[str, tuple[str, ...]] = {}
     mistakes: list[Mistake] = []
     for key, value in node.entries:
@@ -238,10 +249,10 @@ def _read_cliques(node: Node, path: str) -> tuple[object, list[Mistake]]:
 
 def _nodes(node: Node) -> Iterator[str]:
     if not isinstance(node, ListNode) or not node.items:
-        raise _unexpected("a list of nodes such as [n01, n02]", node)
+        raise unexpected("a list of nodes such as [n01, n02]", node)
     for item in node.items:
         if not isinstance(item, Scalar) or item.is_empty:
-            raise _unexpected("a node such as n01", item)
+            raise unexpected("a node such as n01", item)
         yield values.identifier(item.text)
 
 

@@ -131,6 +131,11 @@ def _text(value: Node, expects: str) -> str:
     return value.text
 
 
+def unexpected(expected: str, found: Node) -> ValueError:
+    """Make the error for a list where a text stands, and the like."""
+    return ValueError(f"expected {expected}, found {describe(found)}")
+
+
 def describe(value: Node) -> str:
     """Say what was written, for a message."""
     if isinstance(value, ListNode):

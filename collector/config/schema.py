@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from collector.catalog.engines import Role
 from collector.catalog.spec import Level
 
 AUTOMATIC_PLATFORM = "auto"
@@ -36,11 +37,35 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
         fast_seconds: Power, utilization, clocks, temperatures, a GPU's NVLink traffic.
         links_seconds: Each NVLink, errors, fabric, PCIe.
         slow_seconds: What hardly changes: identity and modes.
+        serving_seconds: Endpoints of serving engines.
     """
 
     fast_seconds: float = 1.0
     links_seconds: float = 10.0
     slow_seconds: float = 60.0
+    serving_seconds: float = 5.0
+
+
+class ServingSetting(msgspec.Struct, frozen=True, kw_only=True):
+    """An endpoint of a serving engine.
+
+    Attributes:
+        name: Its name; host and port of its address unless one was written.
+        url: Where its metrics are.
+        engine: Name of its engine; None to recognize it.
+        role: Whether it is an engine or a router; None for what its engine usually is.
+        gpus: Indices of the GPUs that it computes on.
+        ca_file: Absolute path of the certificate authority for `https`; None for the system's.
+        token_file: Absolute path of the file with the bearer token that it wants; None for none.
+    """
+
+    name: str
+    url: str
+    engine: str | None = None
+    role: Role | None = None
+    gpus: tuple[int, ...] = ()
+    ca_file: str | None = None
+    token_file: str | None = None
 
 
 class PrometheusSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +120,7 @@ class AgentConfiguration(msgspec.Struct, frozen=True, kw_only=True):
         checks: Thresholds by check, where they are not those of the catalogue.
         xids: What is changed of Xids, by number.
         prometheus: The Prometheus exposition.
+        serving: Endpoints of serving engines on this node.
         log: The log.
     """
 
@@ -108,4 +134,5 @@ class AgentConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     checks: dict[str, int | float] = {}
     xids: dict[int, XidSetting] = {}
     prometheus: PrometheusSettings = PrometheusSettings()
+    serving: tuple[ServingSetting, ...] = ()
     log: LogSettings = LogSettings()

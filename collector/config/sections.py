@@ -28,6 +28,7 @@ from collector.config.schema import (
     PrometheusSettings,
     Sampling,
 )
+from collector.config.serving_keys import SERVING_TREE, check_names
 
 __all__ = [
     "LOG",
@@ -52,6 +53,8 @@ __all__ = [
 _FAST_BOUNDS = (0.2, 60.0)
 _LINKS_BOUNDS = (0.2, 600.0)
 _SLOW_BOUNDS = (0.2, 3600.0)
+# 60 s: as for the fast cadence. 1 s: an engine renders its metrics in its own event loop.
+_SERVING_BOUNDS = (1.0, 60.0)
 
 
 def _duration(bounds: tuple[float, float], default: str) -> Key:
@@ -72,7 +75,8 @@ def _finish_sampling(read: Mapping[str, object]) -> Sampling:
                 f"{values.show_duration(seconds)} is shorter than sampling.{than}"
                 f" ({values.show_duration(lowest)}); it must be at least as long",
             )
-    return Sampling(fast_seconds=fast, links_seconds=links, slow_seconds=slow)
+    serving = chosen.get("serving_seconds", default.serving_seconds)
+    return Sampling(fast_seconds=fast, links_seconds=links, slow_seconds=slow, serving_seconds=serving)
 
 
 def _finish_prometheus(read: Mapping[str, object]) -> PrometheusSettings:
@@ -84,7 +88,10 @@ def _finish_log(read: Mapping[str, object]) -> LogSettings:
 
 
 def _finish_agent(read: Mapping[str, object]) -> AgentConfiguration:
-    return msgspec.convert(read, AgentConfiguration)
+    configuration = msgspec.convert(read, AgentConfiguration)
+    if configuration.serving:
+        check_names(configuration.serving)
+    return configuration
 
 
 def _one_of(valid: Sequence[str]) -> Key:
@@ -104,6 +111,7 @@ SAMPLING = Section(
         "fast": _duration(_FAST_BOUNDS, "1s"),
         "links": _duration(_LINKS_BOUNDS, "10s"),
         "slow": _duration(_SLOW_BOUNDS, "60s"),
+        "serving": _duration(_SERVING_BOUNDS, "5s"),
     },
     _finish_sampling,
 )
@@ -142,11 +150,13 @@ def agent_section(platforms: Sequence[str]) -> Section:
             "checks": CHECK_TREE,
             "xids": XID_TREE,
             "prometheus": PROMETHEUS,
+            "serving": SERVING_TREE,
             "log": LOG,
         },
         _finish_agent,
-        refused=dict.fromkeys(("influxdb", "serving", "web_config", "api_token_file"), NOT_YET)
+        refused=dict.fromkeys(("influxdb", "web_config", "api_token_file"), NOT_YET)
         | dict.fromkeys(
-            ("racks", "poll", "witness", "prometheus_url", "agent_auth", "price"), _OF_THE_RACK_SERVICE
+            ("racks", "poll", "witness", "prometheus_url", "agent_auth", "price", "redfish_poll"),
+            _OF_THE_RACK_SERVICE,
         ),
     )

@@ -16,6 +16,9 @@ from collector.config.schema import Listen
 IDENTIFIER = re.compile(r"[A-Za-z0-9._-]{1,64}")
 """Names of racks and nodes (CONTRACTS §5)."""
 
+_ENDPOINT = re.compile(r"[A-Za-z0-9._:\[\]-]{1,128}")
+_DECIMAL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+
 _DURATION = re.compile(r"([0-9]{1,9})(ms|s|m|h)")
 _UNIT_MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 
@@ -45,6 +48,32 @@ def identifier(text: str) -> str:
     if IDENTIFIER.fullmatch(text) is None:
         raise ValueError(f"{show(text)} is not a name: 1 to 64 letters, digits, '.', '_' or '-'")
     return text
+
+
+def endpoint_name(text: str) -> str:
+    """Check the name of a serving endpoint; it may be host and port."""
+    if _ENDPOINT.fullmatch(text) is None:
+        raise ValueError(f"{show(text)} is not a name: 1 to 128 letters, digits, '.', '_', '-' or ':'")
+    return text
+
+
+def number(text: str, lowest: float, highest: float, unit: str) -> float:
+    """Read a decimal number within bounds that are allowed.
+
+    Args:
+        text: What was written.
+        lowest: Smallest number that is allowed.
+        highest: Largest number that is allowed.
+        unit: What the number counts, for a message.
+
+    Raises:
+        ValueError: It is no number, or out of bounds.
+    """
+    if _DECIMAL.fullmatch(text) is None:
+        raise ValueError(f"{show(text)} is not a number such as {lowest + (highest - lowest) / 10:g}")
+    if not lowest <= float(text) <= highest:
+        raise ValueError(f"{text} is out of bounds; {lowest:g} to {highest:g} {unit} is allowed")
+    return float(text)
 
 
 def choice(text: str, valid: Iterable[str]) -> str:

@@ -180,6 +180,8 @@ _READ: Mapping[str, Callable[[_Subject], Iterable[Row]]] = {
     "rack_node_down_seconds_total": _counter(lambda counters: counters.node_down_seconds),
     "rack_incidents_total": _counter(lambda counters: counters.incidents),
 }
+_READ_LATER = tuple(metric.name for metric in RACK if metric.name not in _READ)
+_READ = {**_READ, **dict.fromkeys(_READ_LATER, lambda subject: ())}
 _READERS: tuple[tuple[Metric, Callable[[_Subject], Iterable[Row]]], ...] = tuple(
     (metric, _READ[metric.name]) for metric in RACK
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from collector import profiles
+from collector.catalog.engines import Role
 from collector.catalog.spec import Level
 from collector.config import (
     AgentConfiguration,
@@ -25,7 +26,7 @@ from collector.config import (
 )
 from collector.config.document import parse_document
 from collector.config.load import can_write_directory
-from collector.config.schema import XidSetting
+from collector.config.schema import ServingSetting, XidSetting
 from collector.config.sections import Section, agent_section
 from collector.config.values import duration_seconds
 from collector.errors import ConfigurationError
@@ -42,7 +43,7 @@ node: "n03"
 platform: hgx-h100
 listen: "[::]:9100"
 state_dir: /srv/rackwatt
-sampling: {fast: 500ms, links: 2s, slow: 1m}
+sampling: {fast: 500ms, links: 2s, slow: 1m, serving: 2s}
 level: full
 checks:
   gpu_temperature_margin: {threshold: 7}
@@ -52,6 +53,12 @@ xids:
   31: {repeat: 0}
 prometheus:
   enabled: false
+serving:
+  - {name: decode-0, url: "http://127.0.0.1:8000/metrics", engine: vllm, role: engine, gpus: [0, 1]}
+  - url: https://[::1]:8443/metrics
+    engine: auto
+    ca_file: /etc/rackwatt/ca.pem
+    token_file: /etc/rackwatt/engine.token
 log:
   format: json
   level: debug
@@ -62,11 +69,26 @@ log:
         platform="hgx-h100",
         listen=Listen("::", 9100),
         state_dir="/srv/rackwatt",
-        sampling=Sampling(fast_seconds=0.5, links_seconds=2.0, slow_seconds=60.0),
+        sampling=Sampling(fast_seconds=0.5, links_seconds=2.0, slow_seconds=60.0, serving_seconds=2.0),
         level=Level.FULL,
         checks={"gpu_temperature_margin": 7, "nvlink_effective_ber": 1e-11},
         xids={94: XidSetting(severity="fatal", repeat=2), 31: XidSetting(repeat=0)},
         prometheus=PrometheusSettings(enabled=False),
+        serving=(
+            ServingSetting(
+                name="decode-0",
+                url="http://127.0.0.1:8000/metrics",
+                engine="vllm",
+                role=Role.ENGINE,
+                gpus=(0, 1),
+            ),
+            ServingSetting(
+                name="[::1]:8443",
+                url="https://[::1]:8443/metrics",
+                ca_file="/etc/rackwatt/ca.pem",
+                token_file="/etc/rackwatt/engine.token",  # noqa: S106 -- a path
+            ),
+        ),
         log=LogSettings(format="json", level="debug"),
     )
 

@@ -29,9 +29,112 @@ MISTAKES = {
         "rack: r01\ninfluxdb: {url: x}\n",
         "f.yaml:2:1: influxdb: is not supported by this version of rackwatt; remove it",
     ),
-    "serving": (
-        "serving: []\n",
-        "f.yaml:1:1: serving: is not supported by this version of rackwatt; remove it",
+    "serving that is none": (
+        "serving: {url: x}\n",
+        "f.yaml:1:10: serving: expected a list such as"
+        ' [{name: decode-0, url: "http://127.0.0.1:8000/metrics"}], found keys',
+    ),
+    "an endpoint that is text": (
+        "serving: [x]\n",
+        "f.yaml:1:11: serving: expected keys (name, url, engine, role, gpus, ca_file, token_file), found 'x'",
+    ),
+    "an endpoint without an address": (
+        "serving: [{name: a}]\n",
+        "f.yaml:1:11: serving.url: is missing; write where the metrics are: http://127.0.0.1:8000/metrics",
+    ),
+    "an address that is none": (
+        "serving: [{url: localhost/metrics}]\n",
+        "f.yaml:1:17: serving.url: 'localhost/metrics' is not an address such as http://127.0.0.1:8000/metrics",
+    ),
+    "an address of another kind": (
+        "serving: [{url: ftp://h/metrics}]\n",
+        "f.yaml:1:17: serving.url: 'ftp://h/metrics' is not an address such as http://127.0.0.1:8000/metrics",
+    ),
+    "an address with a space": (
+        "serving: [{url: 'http://h/a b'}]\n",
+        "f.yaml:1:17: serving.url: the address holds a space, or a character that an address cannot have",
+    ),
+    "an address with a port that is none": (
+        "serving: [{url: 'http://h:99999/metrics'}]\n",
+        "f.yaml:1:17: serving.url: 'http://h:99999/metrics' is not an address such as"
+        " http://127.0.0.1:8000/metrics",
+    ),
+    "an address with a password, which is not repeated": (
+        "serving: [{url: 'http://me:secret@h/metrics'}]\n",
+        "f.yaml:1:17: serving.url: the address holds a user or password; name files with them instead",
+    ),
+    "a broken address with a password, which is not repeated": (
+        "serving: [{url: 'me:secret@h/metrics'}]\n",
+        "f.yaml:1:17: serving.url: it is not an address such as http://127.0.0.1:8000/metrics",
+    ),
+    "an address with a fragment": (
+        "serving: [{url: 'http://h/metrics#x'}]\n",
+        "f.yaml:1:17: serving.url: 'http://h/metrics#x': what follows '#' means nothing to a server;"
+        " remove it",
+    ),
+    "an address that is too long": (
+        f"serving: [{{url: 'http://h/{'x' * 2000}'}}]\n",
+        "f.yaml:1:17: serving.url: an address of 2009 characters; 2000 at most are allowed",
+    ),
+    "an address without a path": (
+        "serving: [{url: 'http://h:8000'}]\n",
+        "f.yaml:1:17: serving.url: 'http://h:8000' has no path; that of the metrics is usually /metrics,"
+        " of TensorRT-LLM /prometheus/metrics",
+    ),
+    "an address of TensorRT-LLM without a path": (
+        "serving: [{url: 'http://h:8000/', engine: tensorrt_llm}]\n",
+        "f.yaml:1:17: serving.url: 'http://h:8000/' has no path; that of the metrics is usually"
+        " /prometheus/metrics",
+    ),
+    "the statistics of TensorRT-LLM, which reading empties": (
+        "serving: [{engine: tensorrt_llm, url: 'http://h:8000/metrics'}]\n",
+        "f.yaml:1:39: serving.url: /metrics of TensorRT-LLM is JSON that every reader empties for the others;"
+        " write /prometheus/metrics",
+    ),
+    "an engine in another spelling": (
+        "serving: [{url: 'http://h/metrics', engine: TensorRT-LLM}]\n",
+        "f.yaml:1:45: serving.engine: 'TensorRT-LLM' is unknown; did you mean 'tensorrt_llm'?",
+    ),
+    "an engine that is not known": (
+        "serving: [{url: 'http://h/metrics', engine: zx81}]\n",
+        "f.yaml:1:45: serving.engine: 'zx81' is unknown; valid are auto, vllm, sglang, tensorrt_llm, dynamo,"
+        " llama_cpp",
+    ),
+    "a role that is none": (
+        "serving: [{url: 'http://h/metrics', role: worker}]\n",
+        "f.yaml:1:43: serving.role: 'worker' is unknown; valid are engine, router",
+    ),
+    "GPUs that are none": (
+        "serving: [{url: 'http://h/metrics', gpus: all}]\n",
+        "f.yaml:1:43: serving.gpus: expected indices of GPUs such as [0, 1], found 'all'",
+    ),
+    "a GPU that is none": (
+        "serving: [{url: 'http://h/metrics', gpus: [0, 256]}]\n",
+        "f.yaml:1:47: serving.gpus: '256' is no index of a GPU, 0 to 255",
+    ),
+    "a GPU that is a list": (
+        "serving: [{url: 'http://h/metrics', gpus: [[0]]}]\n",
+        "f.yaml:1:44: serving.gpus: a list is no index of a GPU, 0 to 255",
+    ),
+    "a GPU twice": (
+        "serving: [{url: 'http://h/metrics', gpus: [1, 1]}]\n",
+        "f.yaml:1:47: serving.gpus: 1 stands twice; once is right",
+    ),
+    "a name of an endpoint that is none": (
+        "serving: [{url: 'http://h/metrics', name: a b}]\n",
+        "f.yaml:1:43: serving.name: 'a b' is not a name: 1 to 128 letters, digits, '.', '_', '-' or ':'",
+    ),
+    "endpoints of one name": (
+        "serving: [{url: 'http://h/metrics'}, {url: 'http://h/other'}]\n",
+        "f.yaml:1:10: serving: 2 endpoints are called 'h:80'; give each its `name`",
+    ),
+    "too many endpoints": (
+        f"serving: [{', '.join(['x'] * 65)}]\n",
+        "f.yaml:1:10: serving: 65 items; 64 at most are allowed",
+    ),
+    "endpoints that are read too often": (
+        "sampling: {serving: 500ms}\n",
+        "f.yaml:1:21: sampling.serving: 500ms is out of bounds; 1s to 1m is allowed",
     ),
     "a check that does not exist": (
         "checks: {gpu_temprature_margin: {threshold: 5}}\n",
@@ -192,11 +295,11 @@ MISTAKES = {
     ),
     "sampling is a word": (
         "sampling: 1s\n",
-        "f.yaml:1:11: sampling: expected keys (fast, links, slow), found '1s'",
+        "f.yaml:1:11: sampling: expected keys (fast, links, slow, serving), found '1s'",
     ),
     "sampling with all keys commented out": (
         "sampling:\n#  fast: 1s\n",
-        "f.yaml:1:10: sampling: expected keys (fast, links, slow), found nothing",
+        "f.yaml:1:10: sampling: expected keys (fast, links, slow, serving), found nothing",
     ),
     "unknown level": ("level: ful\n", "f.yaml:1:8: level: 'ful' is unknown; did you mean 'full'?"),
     "enabled in the words of YAML 1.1": (
@@ -228,7 +331,7 @@ MISTAKES = {
     "merge key": (
         "<<: {rack: r01}\n",
         "f.yaml:1:1: '<<': unknown key; " + "valid are rack, node, platform,"
-        " listen, state_dir, sampling, level, checks, xids, prometheus, log",
+        " listen, state_dir, sampling, level, checks, xids, prometheus, serving, log",
     ),
     "second document": (
         "rack: r01\n---\nrack: r02\n",

@@ -10,7 +10,7 @@ import pytest
 from collector import profiles
 from collector.cli.rack_compose import service_settings
 from collector.config import Listen, RackConfiguration, RackEntry, load_rack_service, parse_rack_service
-from collector.config.rack_schema import AgentAuthentication, AgentEntry
+from collector.config.rack_schema import AgentAuthentication, AgentEntry, PriceSetting, RedfishSetting
 from collector.config.rack_sections import rack_service_section
 from collector.errors import ConfigurationError
 from collector.health.rack_types import ExpectedRack
@@ -25,21 +25,37 @@ witness: tcp:22
 agent_auth: {bearer_token_file: /etc/rackwatt/agent.token}
 api_token_file: /etc/rackwatt/api.token
 log: {format: json}
+price: {gpu_hour_usd: 3.30, kwh_usd: 0.08, pue: 1.2}
+redfish_poll: 10s
 racks:
   r01:
     platform: gb300-nvl72
     agents:
       - n01:10072
       - tray-2=10.0.0.2:10072
-      - {node: n03, address: "[fd00::3]:10072"}
+      - node: n03
+        address: "[fd00::3]:10072"
+        bmc: {url: "https://bmc-3", user: monitor, password_file: /bmc.password, system: System_0}
       - {address: "n04:9"}
     min_block: 3
     slo: 0.995
     cliques: {a: [n01, tray-2], b: [n03, n04]}
+    price: {kwh_usd: 0.1, gpu_hour_includes_energy: false}
+    redfish:
+      - {url: "https://shelf-1", user: monitor, password_file: /p, ca_file: /etc/rackwatt/ca.pem}
+      - {url: "http://127.0.0.1:8080"}
   h01:
     platform: hgx-h100
     agents: ["hgx-1.example.com:10072"]
 """
+
+
+BMC = RedfishSetting(
+    url="https://bmc-3",
+    user="monitor",
+    password_file="/bmc.password",  # noqa: S106 -- a path
+    system="System_0",
+)
 
 
 def parse(text: str) -> RackConfiguration:
@@ -67,6 +83,8 @@ def test_everything_that_can_be_written() -> None:
         witness_port=22,
         agent_auth=AgentAuthentication(bearer_token_file=AGENT_TOKEN),
         api_token_file=API_TOKEN,
+        price=PriceSetting(gpu_hour_usd=3.3, kwh_usd=0.08, pue=1.2),
+        redfish_poll_seconds=10.0,
         log=parse(WHOLE).log,
         racks={
             "r01": RackEntry(
@@ -74,12 +92,22 @@ def test_everything_that_can_be_written() -> None:
                 agents=(
                     AgentEntry("n01", Listen("n01", 10072)),
                     AgentEntry("tray-2", Listen("10.0.0.2", 10072)),
-                    AgentEntry("n03", Listen("fd00::3", 10072)),
+                    AgentEntry("n03", Listen("fd00::3", 10072), BMC),
                     AgentEntry("n04", Listen("n04", 9)),
                 ),
                 min_block=3,
                 slo=0.995,
                 cliques={"a": ("n01", "tray-2"), "b": ("n03", "n04")},
+                price=PriceSetting(kwh_usd=0.1, gpu_hour_includes_energy=False),
+                redfish=(
+                    RedfishSetting(
+                        url="https://shelf-1",
+                        user="monitor",
+                        password_file="/p",  # noqa: S106 -- a path
+                        ca_file="/etc/rackwatt/ca.pem",
+                    ),
+                    RedfishSetting(url="http://127.0.0.1:8080"),
+                ),
             ),
             "h01": RackEntry(
                 platform="hgx-h100",
@@ -108,7 +136,7 @@ MISTAKES = {
     "a name that is none": ("racks: {'r 01': {}}", "f.yaml:1:9: racks: 'r 01' is not a name: 1 to 64"),
     "a rack that is text": (
         "racks: {r01: x}",
-        "f.yaml:1:14: racks.r01: expected keys (platform, agents, min_block, slo, cliques), found 'x'",
+        "f.yaml:1:14: racks.r01: expected keys (platform, agents, min_block, slo, cliques, price, redfish),",
     ),
     "an empty rack": ("racks: {r01: {}}", "f.yaml:1:14: racks.r01.platform: is missing or empty; write one"),
     "no agents": (
@@ -143,9 +171,25 @@ MISTAKES = {
         "racks: {r01: {agents: [~]}}",
         "f.yaml:1:24: racks.r01.agents: expected an address",
     ),
-    "an agent with a bmc": (
+    "a bmc that is text": (
         "racks: {r01: {agents: [{address: 'n01:1', bmc: x}]}}",
-        "f.yaml:1:43: racks.r01.agents.bmc: is not supported by this version of rackwatt; remove it",
+        "f.yaml:1:48: racks.r01.agents.bmc: expected keys (url, user, password_file, ca_file, system),",
+    ),
+    "a bmc without an address": (
+        "racks: {r01: {agents: [{address: 'n01:1', bmc: {}}]}}",
+        "f.yaml:1:48: racks.r01.agents.bmc.url: is missing; write one such as https://shelf-1",
+    ),
+    "a user without a password": (
+        "racks: {r01: {agents: [{address: 'n01:1', bmc: {url: 'https://b', user: u}}]}}",
+        "f.yaml:1:73: racks.r01.agents.bmc.user: stands without password_file; both are needed to log in",
+    ),
+    "a password without a user": (
+        rack("    redfish: [{url: 'https://b', password_file: /p}]"),
+        "f.yaml:5:49: racks.r01.redfish.password_file: stands without user; both are needed to log in",
+    ),
+    "a user that is none": (
+        rack("    redfish: [{url: 'https://b', user: 'a:b', password_file: /p}]"),
+        "f.yaml:5:40: racks.r01.redfish.user: not a user's name: 1 to 128 characters",
     ),
     "an agent without an address": (
         "racks: {r01: {agents: [{node: n01}]}}",
@@ -205,9 +249,17 @@ MISTAKES = {
         rack("    cliques: {a: [n01]}"),
         "f.yaml:5:14: racks.r01.cliques: n02 is in none",
     ),
-    "redfish": (
-        rack("    redfish: []"),
-        "f.yaml:5:5: racks.r01.redfish: is not supported by this version of rackwatt",
+    "redfish that is none": (
+        rack("    redfish: https://shelf-1"),
+        'f.yaml:5:14: racks.r01.redfish: expected a list such as [{url: "https://shelf-1"}], found',
+    ),
+    "a shelf twice": (
+        rack("    redfish: [{url: 'https://b'}, {url: 'https://b/'}]"),
+        "f.yaml:2:3: racks: the power shelf 'https://b' stands 2 times; once is right",
+    ),
+    "a slow shelf": (
+        "redfish_poll: 2m",
+        "f.yaml:1:15: redfish_poll: 2m is out of bounds; 5s to 1m is allowed",
     ),
     "a fast poll": ("poll: 500ms", "f.yaml:1:7: poll: 500ms is out of bounds; 1s to 1m is allowed"),
     "a witness that is none": ("witness: ping", "f.yaml:1:10: witness: 'ping' is no witness; write tcp:PORT"),
@@ -220,9 +272,21 @@ MISTAKES = {
         "prometheus_url: http://p",
         "f.yaml:1:1: prometheus_url: is not supported by this version",
     ),
-    "price": (
-        "price: {pue: 1.2}",
-        "f.yaml:1:1: price: is not supported by this version of rackwatt; remove it",
+    "a pue in percent": (
+        "price: {pue: 120}",
+        "f.yaml:1:14: price.pue: 120 is out of bounds; 1 to 5 (a ratio) is allowed",
+    ),
+    "a price in words": (
+        "price: {kwh_usd: cheap}",
+        "f.yaml:1:18: price.kwh_usd: 'cheap' is not a number such as 10",
+    ),
+    "a negative price": (
+        "price: {gpu_hour_usd: -1}",
+        "f.yaml:1:23: price.gpu_hour_usd: '-1' is not a number such as 100",
+    ),
+    "a price of a rack that is none": (
+        rack("    price: {pue: 0.5}"),
+        "f.yaml:5:18: racks.r01.price.pue: 0.5 is out of bounds; 1 to 5 (a ratio) is allowed",
     ),
     "web_config": ("web_config: /x", "f.yaml:1:1: web_config: is not supported by this version of rackwatt"),
     "a file of an agent": (
