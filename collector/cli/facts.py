@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from collector.config import AgentConfiguration
+from collector.config.schema import ServingSetting
 from collector.model import Value
 from collector.readings import Layout, SeriesKey
+from collector.sources.serving.endpoint import EndpointReading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +91,27 @@ class PlaceFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointFacts:
+    """What a serving endpoint answered.
+
+    Attributes:
+        setting: How it is configured.
+        error: Why nothing of it can be used: a `ScrapeError.error`, or `token_file`; empty if something can.
+        message: The same in words.
+        status: The HTTP status, where that is what was wrong.
+        families: Names of metrics that the answer declares, whether they have series or not.
+        reading: What was read of it; None if nothing can be used.
+    """
+
+    setting: ServingSetting
+    error: str = ""
+    message: str = ""
+    status: int | None = None
+    families: frozenset[str] = frozenset()
+    reading: EndpointReading | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """Everything that the checks look at.
 
@@ -98,6 +121,7 @@ class Facts:
         driver: GPUs and driver as the operating system shows them.
         nvml: What NVML answered.
         places: Where the agent would keep its state and listen; None without settings.
+        serving: What each configured serving endpoint answered.
         is_root: Whether this user is root.
     """
 
@@ -106,6 +130,7 @@ class Facts:
     driver: DriverFacts = field(default_factory=DriverFacts)
     nvml: NvmlFacts = field(default_factory=NvmlFacts)
     places: PlaceFacts | None = None
+    serving: tuple[EndpointFacts, ...] = ()
     is_root: bool = False
 
     @property

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from collector.cli.facts import ConfigurationFacts, DriverFacts, Facts, NvmlFacts, PlaceFacts
+from collector.cli.serving_probes import serving_facts
 from collector.config import (
     AgentConfiguration,
     Listen,
@@ -79,6 +80,7 @@ def gather(config: str | None, environ: Mapping[str, str], root: Path = Path("/"
         driver=driver_facts(environ, root),
         nvml=within(_NVML_SECONDS, lambda: nvml_facts(configuration or AgentConfiguration())),
         places=place_facts(configuration, environ) if configuration else None,
+        serving=serving_facts(configuration) if configuration else (),
         is_root=os.geteuid() == 0,
     )
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+from collector.efficiency.rollup import HOUR_SECONDS, MINUTE_SECONDS
+from collector.efficiency.spreading import KEEP_NS
 from collector.health.ledger import Ledger, RackCounters
+from collector.health.ledger_usage import StoredRollup, UsageCounters, UsageUpdate
 from collector.health.maintenance import MaintenanceWindow
 from collector.health.rack_types import RackStatus
 from collector.health.samples import NO_SAMPLES
@@ -42,10 +45,12 @@ class Kept:
     Attributes:
         judges: What the judges exported, by rack.
         windows: Maintenance windows.
+        rollups: Roll-ups of energy and tokens that may still change, by rack.
     """
 
     judges: Mapping[str, Memory]
     windows: tuple[MaintenanceWindow, ...]
+    rollups: Mapping[str, tuple[StoredRollup, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +62,21 @@ class _Batch:
         memories: What the judges remember, by rack; of those whose memory is to be written.
         urgent: Whether something changed, so that it is written at once.
         now_ns: When it was.
+        usage: What changed of energy and tokens, by rack.
     """
 
     statuses: tuple[RackStatus, ...]
     memories: Mapping[str, Memory]
     urgent: bool
     now_ns: int
+    usage: Mapping[str, UsageUpdate]
+
+    def after(self, dropped: _Batch) -> _Batch:
+        """Return the same with the energy and tokens of an earlier batch, which is not written."""
+        joined = dict(dropped.usage)
+        for rack, update in self.usage.items():
+            joined[rack] = joined[rack].followed_by(update) if rack in joined else update
+        return replace(self, usage=joined)
 
 
 class Records:
@@ -70,6 +84,7 @@ class Records:
 
     Attributes:
         counters: What was counted, by rack, as it is on disk; empty until the ledger was read.
+        usage: Energy and tokens that were counted, likewise.
     """
 
     def __init__(self, directory: Path | None, *, poll_seconds: float) -> None:
@@ -93,6 +108,7 @@ class Records:
         self._lost_said = False
         self._failure_said = False
         self.counters: Mapping[str, RackCounters] = {}
+        self.usage: Mapping[str, UsageCounters] = {}
 
     async def open(self, racks: Iterable[str], now_ns: int) -> Kept:
         """Open the ledger and read what was known.
@@ -106,12 +122,17 @@ class Records:
         """
         names = tuple(racks)
 
-        def read() -> tuple[Ledger, Kept, dict[str, RackCounters]]:
+        def read() -> tuple[Ledger, Kept]:
             ledger = Ledger(self._path, now_ns, maximum_gap_seconds=self._maximum_gap_seconds)
-            kept = Kept({name: ledger.memory(name) for name in names}, ledger.windows())
-            return ledger, kept, {name: ledger.counters(name) for name in names}
+            kept = Kept(
+                judges={name: ledger.memory(name) for name in names},
+                windows=ledger.windows(),
+                rollups={name: tuple(_unsettled(ledger, name, now_ns)) for name in names},
+            )
+            self._show(ledger, names)
+            return ledger, kept
 
-        self._ledger, kept, self.counters = await self._in_thread(read)
+        self._ledger, kept = await self._in_thread(read)
         self._remembered_ns = self._pruned_ns = now_ns
         return kept
 
@@ -121,6 +142,7 @@ class Records:
         now_ns: int,
         export: Callable[[str], Memory],
         *,
+        usage: Mapping[str, UsageUpdate] | None = None,
         last: bool = False,
     ) -> None:
         """Take in an evaluation of all racks, and write it in the background.
@@ -128,7 +150,8 @@ class Records:
         Args:
             statuses: What was made of each rack.
             now_ns: The present.
-            export: Returns what the judge of a rack remembers.
+            export: Returns what is to be remembered of a rack.
+            usage: What changed of energy and tokens, by rack.
             last: Whether the service ends, so that everything is to be remembered.
         """
         changed = {
@@ -143,6 +166,7 @@ class Records:
             memories={name: export(name) for name in (statuses if due else changed)},
             urgent=last or bool(changed),
             now_ns=now_ns,
+            usage=usage or {},
         )
         self._put(batch)
         if not self._writing:
@@ -184,9 +208,10 @@ class Records:
         if len(waiting) > 1 and not waiting[-1].urgent and not _has_events(waiting[-1]):
             since_ns = batch.now_ns - waiting[-2].now_ns
             if since_ns < _STEP_SECONDS * _SECOND_NS:
-                del waiting[-1]
+                batch = batch.after(waiting.pop())
         if len(waiting) >= _MAXIMUM_WAITING:
-            del waiting[0]
+            dropped = waiting.pop(0)
+            waiting[0] = waiting[0].after(dropped)
             if not self._lost_said:
                 self._lost_said = True
                 _logger.error("the disk has not taken the ledger for long; its oldest records are lost")
@@ -217,15 +242,23 @@ class Records:
         for batch in batches:
             for status in batch.statuses:
                 ledger.record(status, batch.memories.get(status.rack))
+            for rack, update in batch.usage.items():
+                ledger.add_usage(rack, update, batch.now_ns)
         now_ns = batches[-1].now_ns
         urgent = any(batch.urgent for batch in batches)
         if urgent or now_ns - self._flushed_ns >= _FLUSH_SECONDS * _SECOND_NS:
             self._flushed_ns = now_ns
             ledger.flush(now_ns)
-            self.counters = {status.rack: ledger.counters(status.rack) for status in batches[-1].statuses}
+            self._show(ledger, [status.rack for status in batches[-1].statuses])
         if now_ns - self._pruned_ns >= _PRUNE_SECONDS * _SECOND_NS:
             self._pruned_ns = now_ns
             ledger.prune(now_ns)
+
+    def _show(self, ledger: Ledger, racks: Iterable[str]) -> None:
+        """Show what was counted; each mapping is replaced as a whole, since another thread reads them."""
+        names = tuple(racks)
+        self.counters = {name: ledger.counters(name) for name in names}
+        self.usage = {name: ledger.usage(name) for name in names}
 
     def _opened(self) -> Ledger:
         if self._ledger is None:
@@ -234,6 +267,13 @@ class Records:
 
     async def _in_thread(self, work: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._worker, work)
+
+
+def _unsettled(ledger: Ledger, rack: str, now_ns: int) -> Iterator[StoredRollup]:
+    """Yield the roll-ups of a rack that time may still touch."""
+    for length in (MINUTE_SECONDS, HOUR_SECONDS):
+        starts_ns = max(0, now_ns - KEEP_NS - length * _SECOND_NS)
+        yield from ledger.rollups(rack, length, starts_ns, now_ns + _SECOND_NS)
 
 
 def _has_events(batch: _Batch) -> bool:
@@ -247,7 +287,8 @@ def _without_samples(batch: _Batch) -> _Batch:
             replace(
                 status,
                 nodes=tuple(
-                    replace(node, poll=replace(node.poll, samples=NO_SAMPLES)) for node in status.nodes
+                    replace(node, poll=replace(node.poll, samples=NO_SAMPLES, histograms=()))
+                    for node in status.nodes
                 ),
             )
             for status in batch.statuses

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from collector.catalog.rack import (
     DOMAIN_STATES,
+    ENERGY_DOMAINS,
     GPU_STATES,
     NODE_STATES,
     RACK,
@@ -15,26 +16,61 @@ from collector.catalog.rack import (
     VERDICTS,
 )
 from collector.catalog.spec import Metric
+from collector.efficiency.account import UsageNow
+from collector.efficiency.price import Price
 from collector.health.gpu_counts import expected_gpus, expected_gpus_of
 from collector.health.ledger import RackCounters
+from collector.health.ledger_usage import UsageCounters
 from collector.health.rack_types import ExpectedRack, RackStatus
 from collector.health.states import GpuState, NodeState, Verdict
 from collector.model import Series, SeriesTable, Snapshot, Value
 
+NO_PRICE = Price()
 _RACK_CHECKS = frozenset(RACK_CHECKS)
 _Key = tuple[Metric, str, tuple[str, ...]]
 Row = tuple[tuple[str, ...], Value | None]
 """Values of the labels after `rack`, and the value."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RackState:
+    """All that is known of one rack.
+
+    Attributes:
+        expected: The rack as it is declared.
+        status: Its newest status.
+        price: What things cost.
+        counters: What the ledger has counted; None until it was read.
+        used: Energy and tokens that the ledger has counted; None until it was read.
+        usage: Power and endpoints now; None where they cannot be said.
+    """
+
+    expected: ExpectedRack
+    status: RackStatus
+    price: Price = NO_PRICE
+    counters: RackCounters | None = None
+    used: UsageCounters | None = None
+    usage: UsageNow | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class _Subject:
     """All that the rows of one rack derive from."""
 
-    expected: ExpectedRack
-    status: RackStatus
-    counters: RackCounters | None
+    state: RackState
     faults: Mapping[tuple[str, str, str], int]
+
+    @property
+    def expected(self) -> ExpectedRack:
+        return self.state.expected
+
+    @property
+    def status(self) -> RackStatus:
+        return self.state.status
+
+    @property
+    def counters(self) -> RackCounters | None:
+        return self.state.counters
 
 
 class RackSeries:
@@ -52,26 +88,14 @@ class RackSeries:
         self._table = SeriesTable(())
         self._faults: dict[str, dict[tuple[str, str, str], int]] = {}
 
-    def snapshot(
-        self,
-        expected: Iterable[ExpectedRack],
-        statuses: Mapping[str, RackStatus],
-        counters: Mapping[str, RackCounters],
-        now_ns: int,
-    ) -> Snapshot:
+    def snapshot(self, racks: Iterable[RackState], now_ns: int) -> Snapshot:
         """Make the Snapshot of all racks.
 
         Args:
-            expected: The racks as they are declared.
-            statuses: The newest status by rack; a rack without one has no series yet.
-            counters: What the ledger has added up, by rack.
+            racks: What is known of each; a rack that was not judged yet is left out, and has no series.
             now_ns: The present.
         """
-        subjects = [
-            _Subject(rack, statuses[rack.rack], counters.get(rack.rack), self._faults_of(statuses[rack.rack]))
-            for rack in expected
-            if rack.rack in statuses
-        ]
+        subjects = [_Subject(rack, self._faults_of(rack.status)) for rack in racks]
         keys: list[_Key] = []
         values: list[Value | None] = []
         for metric, read in _READERS:
@@ -160,6 +184,37 @@ def _counter(read: Callable[[RackCounters], Value]) -> Callable[[_Subject], Iter
     return _single(lambda subject: None if subject.counters is None else read(subject.counters))
 
 
+def _by_domain(read: Callable[[UsageNow], Mapping[str, float | None]]) -> Callable[[_Subject], Iterable[Row]]:
+    def rows(subject: _Subject) -> Iterator[Row]:
+        if (usage := subject.state.usage) is not None:
+            known = read(usage)
+            yield from (((domain,), known.get(domain)) for domain in ENERGY_DOMAINS)
+
+    return rows
+
+
+def _used(read: Callable[[UsageCounters], Mapping[str, float]]) -> Callable[[_Subject], Iterable[Row]]:
+    def rows(subject: _Subject) -> Iterator[Row]:
+        if (used := subject.state.used) is not None:
+            known = read(used)
+            yield from (((domain,), known[domain]) for domain in ENERGY_DOMAINS if domain in known)
+
+    return rows
+
+
+def _token_rows(subject: _Subject) -> Iterable[Row]:
+    used = subject.state.used
+    return sorted(used.tokens.items()) if used is not None else ()
+
+
+def _endpoints(read: Callable[[UsageNow], int]) -> Callable[[_Subject], Iterable[Row]]:
+    return _single(lambda subject: None if subject.state.usage is None else read(subject.state.usage))
+
+
+def _price(read: Callable[[Price], float | None]) -> Callable[[_Subject], Iterable[Row]]:
+    return _single(lambda subject: read(subject.state.price))
+
+
 _READ: Mapping[str, Callable[[_Subject], Iterable[Row]]] = {
     "rack_nodes_expected": _single(lambda subject: len(subject.expected.nodes)),
     "rack_nodes": _node_rows,
@@ -179,9 +234,18 @@ _READ: Mapping[str, Callable[[_Subject], Iterable[Row]]] = {
     "rack_node_operating_seconds_total": _counter(lambda counters: counters.node_operating_seconds),
     "rack_node_down_seconds_total": _counter(lambda counters: counters.node_down_seconds),
     "rack_incidents_total": _counter(lambda counters: counters.incidents),
+    "rack_energy_joules_total": _used(lambda used: used.energy_joules),
+    "rack_energy_error_joules_total": _used(lambda used: used.energy_error_joules),
+    "rack_idle_energy_joules_total": _used(lambda used: used.idle_joules),
+    "rack_power_watts": _by_domain(lambda usage: usage.power_watts),
+    "rack_energy_coverage_ratio": _by_domain(lambda usage: usage.coverage),
+    "rack_llm_endpoints_expected": _endpoints(lambda usage: usage.endpoints_expected),
+    "rack_llm_endpoints_up": _endpoints(lambda usage: usage.endpoints_up),
+    "rack_llm_tokens_total": _token_rows,
+    "rack_gpu_hour_usd": _price(lambda price: price.gpu_hour_usd),
+    "rack_electricity_usd_per_kwh": _price(lambda price: price.kwh_usd),
+    "rack_pue_ratio": _price(lambda price: price.pue),
 }
-_READ_LATER = tuple(metric.name for metric in RACK if metric.name not in _READ)
-_READ = {**_READ, **dict.fromkeys(_READ_LATER, lambda subject: ())}
 _READERS: tuple[tuple[Metric, Callable[[_Subject], Iterable[Row]]], ...] = tuple(
     (metric, _READ[metric.name]) for metric in RACK
 )

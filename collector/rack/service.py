@@ -6,8 +6,10 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
+from collector.efficiency.answer import Efficiency
+from collector.efficiency.baseline import Baseline
 from collector.health.availability import Availability, VerdictInterval
 from collector.health.incidents import Incident
 from collector.health.ledger_rows import LedgerEvent
@@ -17,11 +19,14 @@ from collector.health.tracker_rules import TrackerRules
 from collector.health.verdict import check_min_block
 from collector.model import Snapshot
 from collector.rack.answers import GpuFound, NodeFound, Target, find_gpu, find_node
+from collector.rack.efficiency import EfficiencyDesk
 from collector.rack.records import Records
-from collector.rack.series import RackSeries
+from collector.rack.series import NO_PRICE, RackSeries, RackState
 from collector.rack.settings import RackServiceSettings
+from collector.rack.usage import Shelves, UsageWatch
 from collector.rack.watch import SILENT_POLLS, Polling, Watch
 from collector.sources.peers import Poller, PollerSettings
+from collector.sources.redfish import PowerStates, ShelfWatch
 from collector.timekeeping import SteadyClock
 
 _logger = logging.getLogger("rackwatt.rack")
@@ -43,6 +48,7 @@ class RackService:
         records: Records,
         *,
         poller: Polling | None = None,
+        shelves: Shelves | None = None,
         rules: TrackerRules | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         wall_ns: Callable[[], int] = time.time_ns,
@@ -53,6 +59,7 @@ class RackService:
             settings: Racks and agents.
             records: The ledger.
             poller: What brings the news; None to poll the agents of the settings.
+            shelves: What reads power shelves; None to read those of the settings.
             rules: Times and counts of node states; None for the usual ones.
             monotonic: Clock in seconds.
             wall_ns: Unix time in nanoseconds.
@@ -60,14 +67,17 @@ class RackService:
         self._settings = settings
         self._records = records
         clock = SteadyClock(monotonic, wall_ns)
+        self._usage = UsageWatch(settings, shelves or _shelves(settings, monotonic, clock))
         self._watch = Watch(
             settings,
             records,
             poller or _poller(settings, monotonic, clock),
+            self._usage,
             clock,
             rules=rules,
             monotonic=monotonic,
         )
+        self._desk = EfficiencyDesk(settings, self._watch.statuses, records, clock)
         self._series = RackSeries(uuid.uuid4().hex)
         self._snapshot: Snapshot | None = None
         self._evaluation = -1
@@ -169,13 +179,20 @@ class RackService:
         """Return the series of all racks; the same object until they are judged again."""
         if self._snapshot is None or self._evaluation != self._watch.evaluations:
             self._evaluation = self._watch.evaluations
-            self._snapshot = self._series.snapshot(
-                self._watch.expected.values(),
-                self._watch.statuses,
-                self._records.counters,
-                self._watch.clock.now_ns(),
-            )
+            self._snapshot = self._series.snapshot(self._states(), self._watch.clock.now_ns())
         return self._snapshot
+
+    def _states(self) -> Iterator[RackState]:
+        for name, expected in self._watch.expected.items():
+            if name in self._watch.statuses:
+                yield RackState(
+                    expected=expected,
+                    status=self._watch.statuses[name],
+                    price=self._settings.prices.get(name, NO_PRICE),
+                    counters=self._records.counters.get(name),
+                    used=self._records.usage.get(name),
+                    usage=self._usage.now.get(name),
+                )
 
     # -- the past -----------------------------------------------------------------------------------------
 
@@ -258,6 +275,26 @@ class RackService:
         return await self._records.ask(
             lambda ledger: ledger.incidents(rack=rack, node=node, starts_ns=since_ns, limit=limit)
         )
+
+    async def efficiency(self, rack: str, window_seconds: float) -> Efficiency | None:
+        """Compute a rack's efficiency over the whole minutes until now; None if there is no such rack."""
+        return await self._desk.efficiency(rack, window_seconds)
+
+    async def baselines(self, rack: str | None = None) -> tuple[Baseline, ...]:
+        """Return the baselines, of one rack or of all, newest first."""
+        return await self._desk.baselines(rack)
+
+    async def record_baseline(
+        self, rack: str, *, window_seconds: float, model: str | None, note: str, created_by: str
+    ) -> tuple[Baseline, ...]:
+        """Record what a rack did as one-rack baselines; see `EfficiencyDesk.record`."""
+        return await self._desk.record(
+            rack, window_seconds=window_seconds, model=model, note=note, created_by=created_by
+        )
+
+    async def forget_baseline(self, baseline_id: str) -> Baseline | None:
+        """Forget a baseline, and return what it was; None if there is none of this id."""
+        return await self._desk.forget(baseline_id)
 
     # -- maintenance --------------------------------------------------------------------------------------
 
@@ -343,6 +380,16 @@ def _poller(settings: RackServiceSettings, monotonic: Callable[[], float], clock
         PollerSettings(
             period_seconds=settings.poll_seconds, witness_port=settings.witness_port, token=settings.token
         ),
+        monotonic=monotonic,
+        wall_ns=clock.now_ns,
+        power_states=PowerStates(settings.bmcs, monotonic=monotonic),
+    )
+
+
+def _shelves(settings: RackServiceSettings, monotonic: Callable[[], float], clock: SteadyClock) -> ShelfWatch:
+    return ShelfWatch(
+        settings.shelves,
+        period_seconds=settings.redfish_seconds,
         monotonic=monotonic,
         wall_ns=clock.now_ns,
     )

@@ -18,6 +18,7 @@ from collector.health.tracker_rules import TrackerRules
 from collector.model import Event
 from collector.rack.records import Records
 from collector.rack.settings import RackServiceSettings
+from collector.rack.usage import UsageWatch
 from collector.timekeeping import SteadyClock
 
 _logger = logging.getLogger("rackwatt.rack")
@@ -75,6 +76,7 @@ class Watch:
         settings: RackServiceSettings,
         records: Records,
         poller: Polling,
+        usage: UsageWatch,
         clock: SteadyClock,
         *,
         rules: TrackerRules | None = None,
@@ -86,6 +88,7 @@ class Watch:
             settings: Racks and agents.
             records: The ledger.
             poller: What brings the news.
+            usage: Accounts of energy and tokens.
             clock: Time, the same as the poller's: by it a good poll is believed for some seconds.
             rules: Times and counts of node states; None for the usual ones.
             monotonic: Clock in seconds.
@@ -98,6 +101,7 @@ class Watch:
         self._poll_seconds = settings.poll_seconds
         self._records = records
         self._poller = poller
+        self._usage = usage
         self._rules = rules
         self._monotonic = monotonic
         self._judges: dict[str, RackJudge] = {}
@@ -116,6 +120,7 @@ class Watch:
         """
         kept = await self._records.open(self.expected, self.clock.now_ns())
         self.maintenance = Maintenance(kept.windows)
+        self._usage.open(self.expected.values(), kept.judges, kept.rollups)
         rules = self._rules or TrackerRules(
             poll_interval_seconds=self._poll_seconds, missed_polls=SILENT_POLLS
         )
@@ -125,6 +130,7 @@ class Watch:
         }
         self.evaluate()
         await self._poller.start()
+        await self._usage.start()
         self._task = asyncio.create_task(self._evaluate_on(), name="judge racks")
 
     async def close(self) -> None:
@@ -134,8 +140,11 @@ class Watch:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         await self._poller.close()
+        await self._usage.close()
+        now_ns = self.clock.now_ns()
         if self._settled:
-            self._records.note(self.statuses, self.clock.now_ns(), self._export, last=True)
+            usage = self._usage.take(now_ns, last=True)
+            self._records.note(self.statuses, now_ns, self._export, usage=usage, last=True)
         await self._records.close(self.clock.now_ns())
 
     async def _evaluate_on(self) -> None:
@@ -208,13 +217,15 @@ class Watch:
         if recorded:
             now_ns = self.clock.now_ns()
             self._guard.update(self.statuses.values(), now_ns)
-            self._records.note(self.statuses, now_ns, self._export)
+            for name, status in self.statuses.items():
+                self._usage.observe(self.expected[name], status, now_ns)
+            self._records.note(self.statuses, now_ns, self._export, usage=self._usage.take(now_ns))
             self.maintenance.forget(now_ns - _KEEP_NS)
             self._unrecorded.clear()
             self._concluded = True
 
     def _export(self, rack: str) -> Mapping[str, object]:
-        return self._judges[rack].export()
+        return {**self._judges[rack].export(), **self._usage.export(rack)}
 
     def why_not_ready(self) -> str:
         """Say why the statuses are not complete yet; empty if they are."""

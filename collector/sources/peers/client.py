@@ -8,6 +8,7 @@ from http import HTTPStatus
 import aiohttp
 from yarl import URL
 
+from collector.sources.bounded_http import TooLargeError, open_session, read_at_most, short
 from collector.sources.peers.document import MAXIMUM_BYTES, PeerError
 
 MEDIA_TYPE = "application/msgpack"
@@ -40,15 +41,11 @@ class AgentClient:
             token: Returns the bearer token to send; None to send none.
         """
         self._token = token
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=keepalive_seconds, ttl_dns_cache=60),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            # The caller bounds each poll as a whole.
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
-            # What is compressed is refused, so nothing can unfold to more than was sent.
-            auto_decompress=False,
-            headers={"Accept": MEDIA_TYPE, "Accept-Encoding": "identity", "User-Agent": "rackwatt"},
-            trust_env=False,
+        # The caller bounds each poll as a whole. What is compressed is refused, so nothing can unfold.
+        self._session = open_session(
+            aiohttp.TCPConnector(limit=0, keepalive_timeout=keepalive_seconds, ttl_dns_cache=60),
+            accept=MEDIA_TYPE,
+            accept_encoding="identity",
         )
 
     async def close(self) -> None:
@@ -85,7 +82,7 @@ class AgentClient:
         except (aiohttp.ServerDisconnectedError, ConnectionResetError):
             raise UnreachableError("the agent ended the connection unanswered", host_answers=True) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise PeerError(f"the answer is not HTTP as it should be: {_short(error)}") from None
+            raise PeerError(f"the answer is not HTTP as it should be: {short(error)}") from None
 
 
 def _check_head(response: aiohttp.ClientResponse) -> None:
@@ -103,26 +100,14 @@ def _check_head(response: aiohttp.ClientResponse) -> None:
         )
     if response.content_type != MEDIA_TYPE:
         raise PeerError(f"the answer is {response.content_type[:80]!r} instead of {MEDIA_TYPE}")
-    if (response.content_length or 0) > MAXIMUM_BYTES:
-        raise PeerError(_too_large())
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:
-    if (response.content_length or -1) >= 0:
-        return await response.read()
-    body = bytearray()
-    async for chunk in response.content.iter_any():
-        body += chunk
-        if len(body) > MAXIMUM_BYTES:
-            raise PeerError(_too_large())
-    return bytes(body)
-
-
-def _too_large() -> str:
-    return f"the answer is larger than {MAXIMUM_BYTES // 1024 // 1024} MiB; no Snapshot is"
-
-
-def _short(error: Exception) -> str:
-    told = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
-    text = " ".join(told.split()) or type(error).__name__
-    return text if len(text) <= 200 else text[:197] + "..."
+    parts: list[bytes] = []
+    try:
+        await read_at_most(response, MAXIMUM_BYTES, parts.append)
+    except TooLargeError:
+        raise PeerError(
+            f"the answer is larger than {MAXIMUM_BYTES // 1024 // 1024} MiB; no Snapshot is"
+        ) from None
+    return b"".join(parts)
