@@ -51,6 +51,10 @@ class Accounts:
             self._errors[error if error in READ_ERRORS else "other"] += count
         self._sweep_seconds.update(reading.sweep_seconds)
 
+    def see_out_of_range(self, count: int) -> None:
+        """Count values of feeds that are physically impossible."""
+        self._errors["out_of_range"] += count
+
     def see_xid(self, gpu: str, gpu_uuid: str, code: int, time_ns: int) -> bool:
         """Count an Xid.
 

@@ -1,4 +1,4 @@
-"""The agent: takes what its source delivers, makes Snapshots, hands them to its exporters. Nothing else."""
+"""The agent: makes Snapshots of what source and feeds bring, hands them to its exporters. Nothing else."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from collector.health.evaluate import Checker
 from collector.identity import UNASSIGNED, Host, Names, settle_names
 from collector.kernel_watch import KernelWatch
 from collector.model import Snapshot
-from collector.protocols import Control, Exporter, KernelLog, Source
+from collector.protocols import Control, Exporter, Feed, KernelLog, Source
 from collector.readings import KernelRecord, Layout, Message, Reading
 from collector.state import StateStore
 
 _logger = logging.getLogger("rackwatt.agent")
 
 _CLOSE_SECONDS = 5.0
-"""Longest that closing one source or exporter may take before it is left behind."""
+"""Longest that closing one source, feed or exporter may take before it is left behind."""
 _SLOW_TICK_SECONDS = 1.0
 """How often Snapshots are made at least, however slow or silent the source is."""
 
@@ -53,6 +53,7 @@ class Agent:
         host: Host,
         store: StateStore,
         deadlines: Deadlines,
+        feeds: Sequence[Feed] = (),
         kernel_log: KernelLog | None = None,
         control: Control | None = None,
         checker: Checker | None = None,
@@ -68,6 +69,7 @@ class Agent:
             host: What the operating system says.
             store: What is remembered over a restart.
             deadlines: How long silence is borne.
+            feeds: What reads beside the GPUs.
             kernel_log: What follows the kernel log; None to leave it alone.
             control: What takes orders while the agent runs; None for nothing.
             checker: Judges the node; one with default thresholds where None.
@@ -80,6 +82,7 @@ class Agent:
         self._host = host
         self._store = store
         self._deadlines = deadlines
+        self._feeds = tuple(feeds)
         self._monotonic = monotonic
         self._wall_ns = wall_ns
         self._kernel_log = kernel_log
@@ -111,6 +114,8 @@ class Agent:
             await self._source.start(self.deliver)
             if self._kernel_log is not None:
                 await self._kernel_log.start(self.take_record)
+            for feed in self._feeds:
+                await _start(feed)
             await self._tick_until(stop)
         finally:
             if self._control is not None:
@@ -118,6 +123,7 @@ class Agent:
             if self._kernel_log is not None:
                 await _close("the kernel log", self._kernel_log)
             self._kernel_watch.save()
+            await asyncio.gather(*(_close(type(feed).__name__, feed) for feed in self._feeds))
             await _close("the reader", self._source)
             for exporter in reversed(started):
                 await _close(type(exporter).__name__, exporter)
@@ -199,6 +205,7 @@ class Agent:
             monotonic=self._monotonic,
             wall_ns=self._wall_ns,
             checker=self._checker,
+            feeds=self._feeds,
         )
         return self._assembly
 
@@ -231,7 +238,15 @@ def _code(code: int | None) -> str:
     return "" if code is None else f": {code}"
 
 
-async def _close(name: str, part: Source | Exporter | KernelLog | Control) -> None:
+async def _start(feed: Feed) -> None:
+    """Start one feed; a defect of its costs neither the others nor the agent."""
+    try:
+        await feed.start()
+    except Exception:
+        _logger.exception("%s cannot start; the others do all the same", type(feed).__name__)
+
+
+async def _close(name: str, part: Source | Exporter | Feed | KernelLog | Control) -> None:
     try:
         async with asyncio.timeout(_CLOSE_SECONDS):
             await part.close()

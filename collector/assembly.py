@@ -1,18 +1,22 @@
-"""Layouts and Readings of the source, and the agent's own account, made into Snapshots."""
+"""Layouts and Readings of the source, what feeds have, and the agent's own account, made into Snapshots."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 from collector import catalog
 from collector.accounts import CADENCES, Accounts, Row
+from collector.catalog.spec import Kind
 from collector.deadlines import Deadlines
 from collector.errors import RackwattError
 from collector.event_log import EventLog
+from collector.feeds import Feeds
 from collector.health.evaluate import Checker, GpuName
 from collector.health.kernel_log import XidLine
 from collector.identity import Host, Names
 from collector.model import Series, SeriesTable, Snapshot, Value
+from collector.protocols import Feed
 from collector.readings import Batch, Block, KernelRecord, Layout, Reading
 from collector.timekeeping import SteadyClock
 
@@ -37,6 +41,7 @@ class Assembly:
         monotonic: Callable[[], float],
         wall_ns: Callable[[], int],
         checker: Checker | None = None,
+        feeds: Sequence[Feed] = (),
     ) -> None:
         """Begin with nothing read.
 
@@ -47,6 +52,7 @@ class Assembly:
             monotonic: Clock in seconds.
             wall_ns: Unix time in nanoseconds.
             checker: Judges the node; one with default thresholds where None.
+            feeds: What is read beside the GPUs; somebody else starts and closes them.
         """
         self._names = names
         self._host = host
@@ -61,8 +67,10 @@ class Assembly:
         self._checker = checker or Checker()
         self._event_log = EventLog(self._accounts, self._checker)
         self._block_times: dict[int, float] = {}
+        self._feeds = Feeds(feeds)
         self._targets: list[list[int]] = []
         self._own_targets: list[int] = []
+        self._feed_targets: list[list[int]] = []
         self._values: list[Value | None] = []
         self._table = SeriesTable(())
         self._rebuild()
@@ -123,6 +131,7 @@ class Assembly:
         self._accounts.restarts = restarts
         self._accounts.kernel_records_lost = kernel_records_lost
         time_ns = self._clock.now_ns()
+        self._take_feeds()
         checks = self._checker.evaluate(self._table, self._values, now_ns=time_ns, down=reason)
         self._fill_own(ages)
         self._sequence += 1
@@ -141,6 +150,7 @@ class Assembly:
             identity=self._identity(),
             events=self._event_log.settled(time_ns),
             checks=checks,
+            histograms=self._feeds.histograms,
         )
 
     def _why_not_up(self, fast_age_seconds: float | None) -> str:
@@ -177,6 +187,16 @@ class Assembly:
             values[target] = value
         self._block_times[batch.block] = taken_at
 
+    def _take_feeds(self) -> None:
+        """Take what the feeds have now; a new set of series makes a new table."""
+        if self._feeds.take():
+            self._rebuild()
+        self._accounts.see_out_of_range(self._feeds.doubtful)
+        for targets, values in zip(self._feed_targets, self._feeds.values, strict=True):
+            # A feed that was refused has no place for its values.
+            for target, value in zip(targets, values, strict=False):
+                self._values[target] = value
+
     def _fill_own(self, ages_seconds: dict[str, float | None]) -> None:
         for target, (_, value) in zip(self._own_targets, self._own_rows(ages_seconds), strict=True):
             self._values[target] = value
@@ -187,9 +207,9 @@ class Assembly:
         self._values = self._withheld()
 
     def _withheld(self) -> list[Value | None]:
-        """Return the agent's own values alone: what the source read may be old and is not served."""
+        """Return all values but those of the source, which may be old and are not served."""
         values: list[Value | None] = [None] * len(self._values)
-        for target in self._own_targets:
+        for target in chain(self._own_targets, *self._feed_targets):
             values[target] = self._values[target]
         return values
 
@@ -221,18 +241,26 @@ class Assembly:
     def _rebuild(self) -> None:
         """Make the table anew, in the order of the catalogue; series that stay keep their values."""
         kept = dict(zip(self._table.series, self._values, strict=True))
+        blocks = self._layout.blocks if self._layout is not None else ()
         sourced = [
-            (Series(catalog.BY_NAME[name], labels), block_index, offset)
-            for block_index, block in enumerate(self._layout.blocks if self._layout is not None else ())
-            for offset, (name, labels) in enumerate(block.series)
+            tuple(Series(catalog.BY_NAME[name], labels) for name, labels in block.series) for block in blocks
         ]
-        own = [(series, -1, offset) for offset, (series, _) in enumerate(self._own_rows({}))]
-        entries = sorted([*sourced, *own], key=lambda entry: _ORDER[entry[0].metric.name])
-        self._own_targets = [0] * len(own)
-        self._targets = [[0] * len(block.series) for block in (self._layout.blocks if self._layout else ())]
-        for position, (_, block_index, offset) in enumerate(entries):
-            targets = self._own_targets if block_index < 0 else self._targets[block_index]
-            targets[offset] = position
+        own = tuple(series for series, _ in self._own_rows({}))
+        groups = [*sourced, own, *self._feeds.series(chain(own, *sourced))]
+        entries = sorted(
+            (
+                (series, group, offset)
+                for group, members in enumerate(groups)
+                for offset, series in enumerate(members)
+            ),
+            key=lambda entry: _ORDER[entry[0].metric.name],
+        )
+        targets = [[0] * len(members) for members in groups]
+        for position, (_, group, offset) in enumerate(entries):
+            targets[group][offset] = position
+        self._targets = targets[: len(blocks)]
+        self._own_targets = targets[len(blocks)]
+        self._feed_targets = targets[len(blocks) + 1 :]
         self._table = SeriesTable(tuple(series for series, _, _ in entries))
         self._values = [kept.get(series) for series in self._table.series]
         self._fill_own({})
@@ -242,7 +270,7 @@ def _check(layout: Layout) -> None:
     for block in layout.blocks:
         for name, labels in block.series:
             metric = catalog.BY_NAME.get(name)
-            if metric is None or len(labels) != len(metric.label_names):
+            if metric is None or metric.kind is Kind.HISTOGRAM or len(labels) != len(metric.label_names):
                 raise LayoutError(
                     f"the reader names a series {name!r} with {len(labels)} labels, which this agent does "
                     "not know: rackwatt was replaced while it ran; restart the agent"

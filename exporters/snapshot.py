@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from collector.model import CheckResult, Event, SeriesTable, Snapshot, Value
+from collector.model import CheckResult, Event, HistogramSample, SeriesTable, Snapshot, Value
+from exporters.finite import finite_histograms
 from exporters.negotiation import Offer, choose
 
 SCHEMA = 1
@@ -75,6 +76,16 @@ class CheckItem(msgspec.Struct, frozen=True):
     action: str
 
 
+class HistogramItem(msgspec.Struct, frozen=True, array_like=True):
+    """A histogram of the document, written as an array; fields as in `collector.model.HistogramSample`."""
+
+    metric: str
+    labels: tuple[str, ...]
+    bounds: tuple[float, ...]
+    counts: tuple[Value, ...]
+    sum: Value
+
+
 class Events(msgspec.Struct, frozen=True):
     """Events after the caller's cursor.
 
@@ -106,7 +117,8 @@ class Document(msgspec.Struct, frozen=True):
         slots_hash: Digest of the series table.
         slots: The series as `[metric, label value …]`; left out if the caller holds the table.
         values: One value a series in its base unit; null where nothing valid was read.
-        histograms: Histograms; none yet.
+        histograms: Histograms as `[metric, [label value …], [bound …], [count …], sum]`, with one count more
+            than bounds; one that holds anything but finite numbers is left out.
         checks: Checks that failed or could not be evaluated; null: none are evaluated at all.
         events: Events after the caller's cursor.
     """
@@ -126,7 +138,7 @@ class Document(msgspec.Struct, frozen=True):
     slots_hash: str
     slots: msgspec.Raw | msgspec.UnsetType
     values: tuple[Value | None, ...]
-    histograms: list[None]
+    histograms: list[HistogramItem]
     checks: list[CheckItem] | None
     events: Events
 
@@ -176,7 +188,7 @@ class DocumentWriter:
             slots_hash=table.digest,
             slots=msgspec.UNSET if slots_held == table.digest else self._encoded_slots(table, form),
             values=_finite(snapshot.values),
-            histograms=[],
+            histograms=list(map(_histogram_item, finite_histograms(snapshot.histograms))),
             checks=None if snapshot.checks is None else [check_item(check) for check in snapshot.checks],
             events=_events(snapshot.events, after),
         )
@@ -217,6 +229,16 @@ def check_item(check: CheckResult) -> CheckItem:
         since_ns=check.since_ns,
         reason=text_of(check.reason),
         action=text_of(check.action),
+    )
+
+
+def _histogram_item(sample: HistogramSample) -> HistogramItem:
+    return HistogramItem(
+        metric=sample.metric.name,
+        labels=tuple(map(text_of, sample.labels)),
+        bounds=sample.bounds,
+        counts=sample.counts,
+        sum=sample.sum,
     )
 
 

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from collector.catalog import ALL, BY_NAME
 from collector.catalog.spec import Entity, Kind, Metric, ValueType
-from collector.model import Series, SeriesTable, Snapshot, Value
+from collector.model import HistogramSample, Series, SeriesTable, Snapshot, Value
 
 UUIDS = ("GPU-aaaa", "GPU-bbbb")
 LINKS = 2
+ENDPOINTS = (("decode-0", "vllm", "engine"), ("front", "dynamo", "router"))
 
 EMPTY = Snapshot(
     rack="r01",
@@ -39,13 +40,30 @@ def snapshot_of(*rows: tuple[Series, Value | None], base: Snapshot = EMPTY) -> S
     return replace(base, table=table, values=tuple(value for _, value in rows))
 
 
+def histogram(
+    name: str, *labels: str, bounds: tuple[float, ...], counts: tuple[Value, ...], total: Value
+) -> HistogramSample:
+    """Make a histogram of a catalogue row, by name without prefix; `total` is the sum of its observations."""
+    return HistogramSample(BY_NAME[name], labels, bounds, counts, total)
+
+
 def whole_catalogue() -> Snapshot:
     """Make a Snapshot with every row of the catalogue, for two GPUs with two links, all values present."""
-    return snapshot_of(*((entry, _value(entry.metric)) for entry in _every_series()))
+    whole = snapshot_of(*((entry, _value(entry.metric)) for entry in _every_series()))
+    return replace(whole, histograms=tuple(_every_histogram()))
+
+
+def _every_histogram() -> Iterator[HistogramSample]:
+    for metric in ALL:
+        if metric.kind is Kind.HISTOGRAM:
+            for keys in _keys(metric.entity):
+                yield HistogramSample(metric, keys, (0.5, 1.0), (1.0, 1.0, 2.0), 3.5)
 
 
 def _every_series() -> Iterator[Series]:
     for metric in ALL:
+        if metric.kind is Kind.HISTOGRAM:
+            continue
         for keys in _keys(metric.entity):
             if metric.kind is Kind.INFO:
                 yield Series(metric, (*keys, *(f"a {name}" for name in metric.info_labels)))
@@ -67,6 +85,9 @@ def _keys(entity: Entity) -> tuple[tuple[str, ...], ...]:
         Entity.GPU: gpus,
         Entity.NVLINK: tuple((*gpu, str(link)) for gpu in gpus for link in range(LINKS)),
         Entity.MODULE: (("1652425000001",),),
+        Entity.CPU: (("0",), ("1",)),
+        Entity.LLM_ENDPOINT: ENDPOINTS,
+        Entity.LLM: tuple((endpoint, engine, "a/model", role) for endpoint, engine, role in ENDPOINTS),
     }[entity]
 
 

@@ -108,6 +108,18 @@ def check(**changes: object) -> Fields:
     }
 
 
+def histogram(**changes: object) -> list[object]:
+    """Make a histogram of a serving engine."""
+    parts: Fields = {
+        "metric": "llm_time_to_first_token_seconds",
+        "labels": ["decode-0", "vllm", "a/model", "engine"],
+        "bounds": [0.5, 1.0],
+        "counts": [3, 4, 6.0],
+        "sum": 4.75,
+    }
+    return list({**parts, **changes}.values())
+
+
 def event(cursor: int, **changes: object) -> Fields:
     """Make an Xid event."""
     return {

@@ -8,6 +8,7 @@ from collector.assembly import Assembly
 from collector.deadlines import Deadlines
 from collector.identity import Host, Names
 from collector.model import Snapshot, Value
+from collector.protocols import Feed
 from collector.readings import Batch, Block, GpuIdentity, Incident, Layout, Reading, SeriesKey
 from tests.agent_http_client import Clock
 
@@ -76,9 +77,11 @@ def down(taken_at: float, reason: str) -> Reading:
     return Reading(taken_at, 0, up=False, reason=reason)
 
 
-def assembly_at(clock: Clock, deadlines: Deadlines | None = None) -> Assembly:
+def assembly_at(clock: Clock, deadlines: Deadlines | None = None, feeds: Sequence[Feed] = ()) -> Assembly:
     """Make an assembly on a clock that a test drives; its wall clock stands still."""
-    return Assembly(NAMES, HOST, deadlines or Deadlines(), monotonic=clock, wall_ns=lambda: WALL_NS)
+    return Assembly(
+        NAMES, HOST, deadlines or Deadlines(), monotonic=clock, wall_ns=lambda: WALL_NS, feeds=feeds
+    )
 
 
 def shown(snapshot: Snapshot) -> dict[SeriesKey, Value]:
@@ -88,8 +91,15 @@ def shown(snapshot: Snapshot) -> dict[SeriesKey, Value]:
 
 _OWN = ("agent_", "node_info", "node_gpus_expected", "gpu_xid_", "gpu_check_", "node_check_")
 """Beginnings of the metrics that the agent itself makes."""
+_FED = ("llm_", "cpu_")
+"""Beginnings of the metrics that feeds bring."""
 
 
 def sourced(snapshot: Snapshot) -> dict[SeriesKey, Value]:
-    """Return the values that the source read: all but what the agent itself makes."""
-    return {key: value for key, value in shown(snapshot).items() if not key[0].startswith(_OWN)}
+    """Return the values that the source read: all but what feeds bring and the agent itself makes."""
+    return {key: value for key, value in shown(snapshot).items() if not key[0].startswith(_OWN + _FED)}
+
+
+def fed(snapshot: Snapshot) -> dict[SeriesKey, Value]:
+    """Return the values that feeds brought."""
+    return {key: value for key, value in shown(snapshot).items() if key[0].startswith(_FED)}

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from collector.catalog.spec import Level
 from collector.cli.simulation import Simulation, open_simulated_sensors
 from collector.config import AgentConfiguration
 from collector.config.schema import ServingSetting
@@ -73,7 +74,9 @@ def serving_endpoint(setting: ServingSetting) -> ServingEndpoint:
 async def _open(
     configuration: AgentConfiguration, simulation: Simulation | None, endpoints: Sequence[ServingEndpoint]
 ) -> AsyncIterator[tuple[Feed, ...]]:
-    has_grace = simulation is not None or platform.machine() == _GRACE_MACHINE
+    has_grace = configuration.level >= Level.STANDARD and (
+        simulation is not None or platform.machine() == _GRACE_MACHINE
+    )
     if not endpoints and not has_grace:
         yield ()
         return
@@ -99,7 +102,7 @@ async def _open(
 def _serving_feed(
     configuration: AgentConfiguration, endpoints: Sequence[ServingEndpoint], schedule: Schedule
 ) -> Feed:
-    # Here, as prometheus_client costs 14 MB that an agent without engines need not have.
+    # Here, as prometheus_client costs 1.4 MiB that an agent without engines need not have.
     from collector.sources.serving.feed import ServingFeed
     from collector.sources.serving.fetch import TIMEOUT_SECONDS, Fetcher
     from collector.sources.serving.normalize import Normalizer

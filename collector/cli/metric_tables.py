@@ -33,6 +33,9 @@ _HEADINGS = {
     Entity.GPU: "Of each GPU",
     Entity.NVLINK: "Of each NVLink",
     Entity.MODULE: "Of each module",
+    Entity.CPU: "Of each CPU socket",
+    Entity.LLM_ENDPOINT: "Of each serving endpoint",
+    Entity.LLM: "Of each model of a serving endpoint",
     Entity.NODE: "Of the node",
     Entity.AGENT: "Of the agent itself",
     Entity.RACK: "Of each rack, by the rack service",
@@ -79,6 +82,8 @@ def read_from(metric: Metric) -> dict[str, list[str]]:
 
 
 _DERIVED = "derived"
+_ORIGINS = {Entity.CPU: "Linux hwmon", Entity.LLM: "the serving engine"}
+"""Where what NVML has no name for is read; the rest is derived."""
 
 _MOST_ORIGINS = 3
 """Origins that a cell of the Markdown table names; the text form names all."""
@@ -88,7 +93,7 @@ def _origin_lines(metric: Metric) -> list[str]:
     """Say in full where a metric is read: one line a label value."""
     places = read_from(metric)
     if not places:
-        return [_DERIVED]
+        return [_ORIGINS.get(metric.entity, _DERIVED)]
     return [
         f"{value}: {', else '.join(each)}" if value else ", else ".join(each)
         for value, each in places.items()
@@ -111,7 +116,7 @@ def _origin_cell(metric: Metric) -> str:
     names = list(dict.fromkeys(name for binding in bindings for name in _origin_names(binding)))
     shown = [f"`{name}`" for name in names[:_MOST_ORIGINS]]
     more = [f"and {len(names) - _MOST_ORIGINS} more"] if len(names) > _MOST_ORIGINS else []
-    return "<br>".join([*shown, *more]) or _DERIVED
+    return "<br>".join([*shown, *more]) or _ORIGINS.get(metric.entity, _DERIVED)
 
 
 def _name_with_label(metric: Metric) -> str:
@@ -123,9 +128,9 @@ def _name_with_label(metric: Metric) -> str:
 def render_table(rows: Sequence[Metric]) -> str:
     """Render for a terminal: a line with the facts, the meaning and the origin below it."""
     width = max((len(row.exposed_name) for row in rows), default=0)
-    lines = [f"{'METRIC':<{width}}  {'KIND':<7}  {'UNIT':<16}  {'LEVEL':<8}  {'CADENCE':<7}  LABELS"]
+    lines = [f"{'METRIC':<{width}}  {'KIND':<9}  {'UNIT':<16}  {'LEVEL':<8}  {'CADENCE':<7}  LABELS"]
     for row in rows:
-        facts = f"{row.kind.value:<7}  {row.unit.value or '-':<16}  {row.level.name.lower():<8}"
+        facts = f"{row.kind.value:<9}  {row.unit.value or '-':<16}  {row.level.name.lower():<8}"
         labels = ", ".join(row.label_names) or "-"
         lines += _wrapped(
             f"{row.exposed_name:<{width}}  {facts}  {row.cadence.value:<7}  {labels}", " " * (width + 2)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from collector.health.samples import NO_SAMPLES, Samples
 from collector.health.states import DomainState, GpuState, Impact, NodeState, Verdict
 from collector.health.verdict import CliqueCount
-from collector.model import CheckResult, Event, Value
+from collector.model import CheckResult, Event, HistogramSample, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,7 @@ class Poll:
             nothing (None).
         samples: The newest values, for those who show them, made when asked for; empty while the node does
             not answer.
+        histograms: The newest histograms; empty while the node does not answer.
         events: Events that are new since the last evaluation, oldest first.
     """
 
@@ -108,6 +109,7 @@ class Poll:
     error: str = ""
     witness: bool | None = None
     samples: Samples = NO_SAMPLES
+    histograms: tuple[HistogramSample, ...] = ()
     events: tuple[Event, ...] = ()
 
 
@@ -124,6 +126,7 @@ class ExpectedRack:
         min_block: Configured minimum block; None for the default.
         slo: Share of time for which the rack should be available.
         gpus_per_node: GPUs of a node by the platform; None if unknown.
+        modules_per_node: Superchip modules of a node by the platform; None if unknown, 0 where it has none.
         rack_wide_fabric: Whether the platform has one NVLink fabric over the rack.
     """
 
@@ -134,6 +137,7 @@ class ExpectedRack:
     min_block: int | None = None
     slo: float = 0.99
     gpus_per_node: int | None = None
+    modules_per_node: int | None = None
     rack_wide_fabric: bool = True
 
 

@@ -20,7 +20,7 @@ class SampleTable:
         labels: Their label values, without rack and node.
     """
 
-    __slots__ = ("_of_gpu", "_places", "labels", "metrics")
+    __slots__ = ("_of_gpu", "_of_metric", "_places", "labels", "metrics")
 
     def __init__(self, metrics: Sequence[Metric | None] = (), labels: Sequence[tuple[str, ...]] = ()) -> None:
         """Keep the columns, of equal length."""
@@ -29,6 +29,7 @@ class SampleTable:
         self.metrics = tuple(metrics)
         self.labels = tuple(labels)
         self._of_gpu: dict[str, tuple[int, ...]] | None = None
+        self._of_metric: dict[str, tuple[int, ...]] | None = None
         self._places: dict[tuple[str, tuple[str, ...]], int] | None = None
 
     def __len__(self) -> int:
@@ -54,6 +55,16 @@ class SampleTable:
                     found[own[metric.entity.keys.index("gpu_uuid")]].append(place)
             self._of_gpu = {uuid: tuple(places) for uuid, places in found.items()}
         return self._of_gpu.get(gpu_uuid, ())
+
+    def of_metric(self, name: str) -> tuple[int, ...]:
+        """Find the series of a metric, without prefix."""
+        if self._of_metric is None:
+            found: dict[str, list[int]] = defaultdict(list)
+            for place, metric in enumerate(self.metrics):
+                if metric is not None:
+                    found[metric.name].append(place)
+            self._of_metric = {metric_name: tuple(places) for metric_name, places in found.items()}
+        return self._of_metric.get(name, ())
 
 
 class Samples:
@@ -82,6 +93,10 @@ class Samples:
     def of_gpu(self, gpu_uuid: str) -> Iterator[Sample]:
         """Yield the values of one GPU and its links."""
         return self._at(self._table.of_gpu(gpu_uuid))
+
+    def of_metric(self, name: str) -> Iterator[Sample]:
+        """Yield the values of one metric, without prefix."""
+        return self._at(self._table.of_metric(name))
 
     def value(self, name: str, *labels: str) -> Value | None:
         """Return one value, None if it is absent.

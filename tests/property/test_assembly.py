@@ -1,6 +1,7 @@
 """Assembly, whatever the order of layouts and readings: it shows what the newest reading brought, or nothing.
 
-The model beside it is the rule itself: a value a series, and the time that it was read.
+The model beside it is the rule itself: a value a series, and the time that it was read. A feed's series stand
+there as it has them, whatever becomes of the source.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from collector.catalog import BY_NAME
-from collector.model import Snapshot, Value
+from collector.model import Series, Snapshot, Value
 from collector.readings import Batch, Block, Incident, Layout, Message, Reading, SeriesKey
 from tests.agent_http_client import Clock
-from tests.readings import assembly_at, shown, sourced
+from tests.feeds import ScriptedFeed
+from tests.readings import assembly_at, fed, shown, sourced
 
 WITHHOLD_SECONDS = 5.0
 """DESIGN §3."""
@@ -29,7 +31,16 @@ POOL: tuple[SeriesKey, ...] = (
 )
 assert all(len(labels) == len(BY_NAME[name].label_names) for name, labels in POOL)
 
+FEED_POOL: tuple[SeriesKey, ...] = (
+    *(("llm_up", (f"endpoint-{number}", "vllm", "engine")) for number in "01"),
+    *(("llm_requests_running", (f"endpoint-{number}", "vllm", "a/model", "engine")) for number in "01"),
+    ("cpu_power_watts", ("0",)),
+)
+assert all(len(labels) == len(BY_NAME[name].label_names) for name, labels in FEED_POOL)
+
 values = st.none() | st.integers(0, 2**63) | st.floats(0, 1e9)
+small = st.none() | st.integers(0, 1) | st.floats(0, 1)
+"""Within the range of every row of the feed."""
 
 
 @dataclass
@@ -107,14 +118,29 @@ def readings(draw: st.DrawFn, layout: Layout, now: float) -> Reading:
     return Reading(now, generation, up=True, batches=batches, incidents=incidents)
 
 
+def change(data: st.DataObject, feed: ScriptedFeed) -> None:
+    """Let a feed have other series or values, a defect, or none any more."""
+    chosen = data.draw(st.lists(st.sampled_from(FEED_POOL), unique=True))
+    feed.become(*((Series(BY_NAME[name], labels), data.draw(small)) for name, labels in chosen))
+    feed.defect = ZeroDivisionError("a defect") if data.draw(st.integers(0, 4)) == 0 else None
+
+
+def expected_of(feed: ScriptedFeed) -> dict[SeriesKey, Value]:
+    rows = feed.given if feed.defect is None else ()
+    return {(series.metric.name, series.labels): value for series, value in rows if value is not None}
+
+
 @settings(max_examples=200)
 @given(st.data())
 def test_a_snapshot_shows_what_the_newest_reading_brought_or_nothing(data: st.DataObject) -> None:
     clock = Clock(1000.0)
-    assembly, model = assembly_at(clock), Model()
+    feed, model = ScriptedFeed((), ()), Model()
+    assembly = assembly_at(clock, feeds=[feed])
     snapshots: list[Snapshot] = []
     for _ in range(data.draw(st.integers(1, 12))):
         clock.seconds += data.draw(st.sampled_from((0.0, 0.25, 1.0, 3.0, 6.0)))
+        if data.draw(st.booleans()):
+            change(data, feed)
         message: Message
         if data.draw(st.integers(0, 3)) == 0:
             message = data.draw(layouts(model.layout.generation + 1))
@@ -128,6 +154,7 @@ def test_a_snapshot_shows_what_the_newest_reading_brought_or_nothing(data: st.Da
         assert len(snapshot.values) == len(snapshot.table)
         assert len(set(snapshot.table.series)) == len(snapshot.table)
         assert sourced(snapshot) == model.seen(clock.seconds)
+        assert fed(snapshot) == expected_of(feed)
         assert snapshot.ages_seconds == model.ages(clock.seconds)
         assert snapshot.nvml_up == bool(model.seen(clock.seconds) or not snapshot.reason)
         assert shown(snapshot)["agent_nvml_up", ()] == int(snapshot.nvml_up)

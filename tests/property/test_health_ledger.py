@@ -194,7 +194,7 @@ def follow(path: Path, story: list[tuple[int, int, int, int, int, str]]) -> None
     assert all(own.starts_ns <= own.ends_ns for own in intervals)
     assert all(one.ends_ns <= two.starts_ns for one, two in pairwise(intervals))
     end = max(now, *(own.ends_ns for own in intervals)) + SECOND
-    start = T0 - 200 * SECOND
+    start = T0 - 30 * 100 * SECOND - SECOND  # before the farthest that a story can go back
     for block in (None, 1, 7, 8):
         own = ledger.availability("r01", starts_ns=start, ends_ns=end, slo=0.99, min_block=block)
         check(own, end - start)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -9,22 +11,37 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.catalog import ALL
-from collector.model import CheckResult, Event, Sample, Series, SeriesTable, Snapshot, Value
+from collector.catalog.spec import Kind
+from collector.model import (
+    CheckResult,
+    Event,
+    HistogramSample,
+    Sample,
+    Series,
+    SeriesTable,
+    Snapshot,
+    Value,
+)
 from collector.sources.peers.document import PeerError, decode
 from collector.sources.peers.peer import Answered, Peer
 from exporters.snapshot import DocumentFormat, DocumentWriter
-from tests.peer_agents import NOW_NS, address, fields, packed
+from tests.peer_agents import NOW_NS, address, fields, histogram, packed
 
 TEXTS = st.text(max_size=20)
+SINGLE = [metric for metric in ALL if metric.kind is not Kind.HISTOGRAM]
+HISTOGRAMS = [metric for metric in ALL if metric.kind is Kind.HISTOGRAM]
 NUMBERS = st.integers(0, 2**63) | st.floats(allow_nan=False, allow_infinity=False)
+
+
+NATURAL = st.integers(0, 2**63) | st.floats(0, 1e300)
 
 
 @st.composite
 def snapshots(draw: st.DrawFn) -> Snapshot:
     """Snapshots of node n01 with any series of the catalogue."""
-    chosen = sorted(draw(st.sets(st.sampled_from(range(len(ALL))), max_size=8)))
+    chosen = sorted(draw(st.sets(st.sampled_from(range(len(SINGLE))), max_size=8)))
     series: list[Series] = []
-    for metric in (ALL[place] for place in chosen):
+    for metric in (SINGLE[place] for place in chosen):
         count = len(metric.label_names)
         keys = draw(st.sets(st.tuples(*[TEXTS] * count), min_size=1, max_size=3))
         series += [Series(metric, key) for key in sorted(keys)]
@@ -44,7 +61,20 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         identity=draw(st.dictionaries(TEXTS, TEXTS, max_size=4)),
         events=tuple(draw(events())),
         checks=draw(st.none() | st.lists(checks(), max_size=3).map(tuple)),
+        histograms=tuple(draw(histograms())),
     )
+
+
+@st.composite
+def histograms(draw: st.DrawFn) -> list[HistogramSample]:
+    samples: list[HistogramSample] = []
+    for metric in HISTOGRAMS:
+        labels = st.tuples(*[TEXTS] * len(metric.label_names))
+        for own in draw(st.lists(labels, max_size=2, unique_by=lambda each: tuple(map(written, each)))):
+            bounds = tuple(sorted(draw(st.sets(st.floats(-1e300, 1e300), max_size=4))))
+            counts = tuple(sorted(draw(st.tuples(*[NATURAL] * (len(bounds) + 1)))))
+            samples.append(HistogramSample(metric, own, bounds, counts, draw(NUMBERS)))
+    return samples
 
 
 @st.composite
@@ -102,6 +132,9 @@ def test_what_an_agent_writes_is_what_the_rack_service_knows(snapshot: Snapshot)
     assert list(poll.samples) == [
         Sample(own.metric, tuple(map(written, own.labels)), own.value) for own in snapshot.samples()
     ]
+    assert poll.histograms == tuple(
+        replace(own, labels=tuple(map(written, own.labels))) for own in snapshot.histograms
+    )
     assert poll.events == snapshot.events
     view = poll.view
     assert view is not None
@@ -135,6 +168,13 @@ def believe_or_refuse(body: bytes) -> None:
     poll = peer.poll(None)
     assert poll.last_good_ns is None or not poll.error
     assert all(sample.metric in ALL for sample in poll.samples)
+    for own in poll.histograms:
+        assert own.metric in HISTOGRAMS
+        assert len(own.labels) == len(own.metric.label_names)
+        assert len(own.counts) == len(own.bounds) + 1
+        assert list(own.bounds) == sorted(set(own.bounds))
+        assert list(own.counts) == sorted(own.counts)
+        assert all(map(math.isfinite, (*own.bounds, *own.counts, own.sum)))
 
 
 @given(st.binary(max_size=200))
@@ -147,9 +187,25 @@ def test_any_field_may_be_anything(name: str, value: Any) -> None:
     believe_or_refuse(msgspec.msgpack.encode(fields(**{name: value})))
 
 
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([metric.name for metric in ALL]) | TEXTS,
+            st.lists(st.sampled_from(["a", "b"]), min_size=3, max_size=5),
+            st.lists(st.floats(width=16), max_size=3),
+            st.lists(st.floats(width=16) | st.integers(-1, 9), max_size=4),
+            st.floats(),
+        ),
+        max_size=3,
+    )
+)
+def test_any_histograms_are_believed_or_refused(items: list[tuple[object, ...]]) -> None:
+    believe_or_refuse(packed(fields(histograms=items)))
+
+
 @given(st.data())
 def test_any_byte_may_be_broken(data: st.DataObject) -> None:
-    body = bytearray(packed(fields()))
+    body = bytearray(packed(fields(histograms=[histogram()])))
     place = data.draw(st.integers(0, len(body) - 1))
     body[place] = data.draw(st.integers(0, 255))
     believe_or_refuse(bytes(body))

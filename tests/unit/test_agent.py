@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -14,11 +14,12 @@ from collector.agent import Agent, Naming
 from collector.deadlines import Deadlines
 from collector.errors import ConfigurationError
 from collector.model import Snapshot
-from collector.protocols import Deliver, Exporter, Source
+from collector.protocols import Deliver, Exporter, Feed, Source
 from collector.readings import Batch, Incident, Message
 from collector.state import AgentState, StateStore
 from tests.agent_http_client import Clock, run
-from tests.readings import HOST, LAYOUT, down, reading, shown, sourced
+from tests.feeds import DURATION, FIRST_TOKEN, ScriptedFeed
+from tests.readings import HOST, LAYOUT, down, fed, reading, shown, sourced
 
 
 class FakeSource:
@@ -78,6 +79,7 @@ def make_agent(
     naming: Naming | None = None,
     store: StateStore | None = None,
     deadlines: Deadlines | None = None,
+    feeds: Sequence[Feed] = (),
 ) -> Agent:
     return Agent(
         source or FakeSource(),
@@ -86,6 +88,7 @@ def make_agent(
         host=HOST,
         store=store or StateStore(None),
         deadlines=deadlines or Deadlines(),
+        feeds=feeds,
         monotonic=clock or Clock(),
         wall_ns=lambda: 0,
     )
@@ -297,3 +300,86 @@ def test_what_fails_or_hangs_while_it_closes_keeps_nobody_from_closing(
     assert healthy.calls == ["start", "close"]
     assert "the reader did not close within" in caplog.text
     assert "BrokenExporter could not be closed" in caplog.text
+
+
+class RecordingFeed(ScriptedFeed):
+    """Notes in a list that it shares with others when it is started and closed."""
+
+    def __init__(self, order: list[str]) -> None:
+        super().__init__()
+        self.order = order
+
+    async def start(self) -> None:
+        self.order.append("feed starts")
+
+    async def close(self) -> None:
+        self.order.append("feed closes")
+
+
+class RecordingSource(FakeSource):
+    """Notes in a list that it shares with others when it is started and closed."""
+
+    def __init__(self, order: list[str]) -> None:
+        super().__init__()
+        self.order = order
+
+    async def start(self, deliver: Deliver) -> None:
+        self.order.append("source starts")
+        await super().start(deliver)
+
+    async def close(self) -> None:
+        self.order.append("source closes")
+
+
+def test_a_feed_lives_within_the_time_of_its_source() -> None:
+    order: list[str] = []
+
+    async def check() -> None:
+        await asyncio.sleep(0)
+
+    running(make_agent(source=RecordingSource(order), feeds=[RecordingFeed(order)]), check)
+    assert order == ["source starts", "feed starts", "feed closes", "source closes"]
+
+
+def test_exporters_get_what_feeds_have() -> None:
+    exporter, feed = FakeExporter(), ScriptedFeed()
+    agent = make_agent(exporter, feeds=[feed])
+    agent.deliver(LAYOUT)
+    agent.deliver(reading(1000.0))
+    feed.set(2, 10_300.0)
+    agent.deliver(reading(1001.0))
+    first, second = exporter.snapshots
+    key = ("llm_tokens_total", ("decode-0", "vllm", "deepseek-r1", "engine", "generation"))
+    assert (fed(first)[key], fed(second)[key]) == (10_240.0, 10_300.0)
+    assert second.histograms == (FIRST_TOKEN, DURATION)
+
+
+def test_a_feed_that_cannot_start_or_close_keeps_nobody_from_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("collector.agent._CLOSE_SECONDS", 0.05)
+
+    class Unstartable(ScriptedFeed):
+        async def start(self) -> None:
+            raise ZeroDivisionError("a defect")
+
+    class Hanging(ScriptedFeed):
+        async def close(self) -> None:
+            await asyncio.Event().wait()
+
+    class Unclosable(ScriptedFeed):
+        async def close(self) -> None:
+            raise ZeroDivisionError("a defect at the end")
+
+    unstartable, healthy, source = Unstartable(), ScriptedFeed(), FakeSource()
+
+    async def check() -> None:
+        await asyncio.sleep(0)
+
+    running(make_agent(source=source, feeds=[unstartable, Hanging(), Unclosable(), healthy]), check)
+    assert healthy.calls == ["start", "close"]
+    assert unstartable.calls == ["close"]
+    assert source.closed == 1
+    assert "Unstartable cannot start" in caplog.text
+    assert "Hanging did not close within" in caplog.text
+    assert "Unclosable could not be closed" in caplog.text

@@ -8,12 +8,16 @@ from typing import Final
 import pytest
 
 from collector import catalog
+from collector.catalog.rack import RACK
 from collector.catalog.spec import DriverRange, Entity, Kind, Level, Metric, Unit, ValueType
 
 # Metric, kind, labels beyond rack and node; values of the last label where the table names them.
-# Source: the agreed metric table (CONTRACTS §2); kinds g gauge, c counter, s state, i info.
+# Source: the agreed metric table (CONTRACTS §2); kinds g gauge, c counter, s state, i info, h histogram.
 GPU: Final = "gpu gpu_uuid"
 LINK: Final = "gpu gpu_uuid link"
+ENDPOINT: Final = "endpoint engine role"
+LLM: Final = "endpoint engine model role"
+SCRAPE_ERRORS: Final = "connection drained_json malformed status timeout too_large unrecognized"
 REASONS: Final = (
     "gpu_idle applications_clocks sw_power_cap hw_slowdown sync_boost sw_thermal_slowdown "
     "hw_thermal_slowdown hw_power_brake display_clocks board_limit reliability"  # nvmlClocksEventReason*
@@ -76,6 +80,18 @@ CORE: Final = {
     "rackwatt_gpu_nvlink_errors_total": ("c", GPU, ""),
     "rackwatt_module_power_watts": ("g", "module", ""),
     "rackwatt_module_energy_joules_total": ("c", "module", ""),
+    "rackwatt_llm_up": ("g", ENDPOINT, ""),
+    "rackwatt_llm_tokens_total": ("c", f"{LLM} phase", "prompt generation"),
+    "rackwatt_llm_requests_running": ("g", LLM, ""),
+    "rackwatt_llm_requests_waiting": ("g", LLM, ""),
+    "rackwatt_llm_kv_cache_usage_ratio": ("g", LLM, ""),
+    "rackwatt_llm_prefix_cache_query_tokens_total": ("c", LLM, ""),
+    "rackwatt_llm_prefix_cache_hit_tokens_total": ("c", LLM, ""),
+    # Beyond the table: the GPUs of an endpoint, how its scrapes go, how far an integral may be off.
+    "rackwatt_llm_gpu_info": ("i", f"{ENDPOINT} gpu", ""),
+    "rackwatt_llm_scrape_seconds": ("g", ENDPOINT, ""),
+    "rackwatt_llm_scrape_errors_total": ("c", f"{ENDPOINT} error", SCRAPE_ERRORS),
+    "rackwatt_module_energy_error_joules_total": ("c", "module", ""),
     "rackwatt_node_info": ("i", NODE_INFO, ""),
     "rackwatt_node_gpus_expected": ("g", "", ""),
     "rackwatt_node_gpus_present": ("g", "", ""),
@@ -109,8 +125,36 @@ STANDARD: Final = {
     "rackwatt_nvlink_recoveries_total": ("c", f"{LINK} outcome", "succeeded failed"),
     "rackwatt_nvlink_effective_ber_ratio": ("g", LINK, ""),
     "rackwatt_nvlink_symbol_ber_ratio": ("g", LINK, ""),
+    "rackwatt_llm_time_to_first_token_seconds": ("h", LLM, ""),
+    "rackwatt_llm_inter_token_latency_seconds": ("h", LLM, ""),
+    "rackwatt_llm_request_duration_seconds": ("h", LLM, ""),
+    # Beyond the table: the power of Grace, for the split.
+    "rackwatt_cpu_power_watts": ("g", "socket", ""),
+    "rackwatt_cpu_cores_power_watts": ("g", "socket", ""),
+    "rackwatt_cpu_sysio_power_watts": ("g", "socket", ""),
 }
-KINDS: Final = {"g": Kind.GAUGE, "c": Kind.COUNTER, "s": Kind.STATE, "i": Kind.INFO}
+DOMAINS: Final = "gpu module rack_input cpu"
+RACK_EFFICIENCY: Final = {
+    "rackwatt_rack_energy_joules_total": ("c", "rack domain", DOMAINS),
+    "rackwatt_rack_power_watts": ("g", "rack domain", DOMAINS),
+    "rackwatt_rack_energy_coverage_ratio": ("g", "rack domain", DOMAINS),
+    "rackwatt_rack_llm_endpoints_expected": ("g", "rack", ""),
+    "rackwatt_rack_llm_endpoints_up": ("g", "rack", ""),
+    "rackwatt_rack_gpu_hour_usd": ("g", "rack", ""),
+    "rackwatt_rack_electricity_usd_per_kwh": ("g", "rack", ""),
+    "rackwatt_rack_pue_ratio": ("g", "rack", ""),
+    # Beyond the table: how far the energy may be off, what was spent idle, and what was made of it.
+    "rackwatt_rack_energy_error_joules_total": ("c", "rack domain", DOMAINS),
+    "rackwatt_rack_idle_energy_joules_total": ("c", "rack domain", DOMAINS),
+    "rackwatt_rack_llm_tokens_total": ("c", "rack model phase", ""),
+}
+KINDS: Final = {
+    "g": Kind.GAUGE,
+    "c": Kind.COUNTER,
+    "s": Kind.STATE,
+    "i": Kind.INFO,
+    "h": Kind.HISTOGRAM,
+}
 EVERY_ROW: Final = [
     *((Level.CORE, row) for row in CORE.items()),
     *((Level.STANDARD, row) for row in STANDARD.items()),
@@ -149,6 +193,19 @@ def test_row_is_as_agreed(level: Level, name: str, kind: str, labels: str, value
     assert metric.kind is KINDS[kind]
     assert metric.label_names == tuple(labels.split())
     assert metric.level is level
+    if values:
+        assert metric.label_values == tuple(values.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "labels", "values"),
+    [(name, *rest) for name, rest in RACK_EFFICIENCY.items()],
+    ids=list(RACK_EFFICIENCY),
+)
+def test_row_of_a_rack_is_as_agreed(name: str, kind: str, labels: str, values: str) -> None:
+    (metric,) = (metric for metric in RACK if metric.exposed_name == name)
+    assert metric.kind is KINDS[kind]
+    assert metric.label_names == tuple(labels.split())
     if values:
         assert metric.label_values == tuple(values.split())
 
@@ -196,7 +253,7 @@ def test_help_is_one_sentence(metric: Metric) -> None:
     assert metric.help.isprintable()
     assert metric.help.endswith(".")
     assert re.search(r"[.!?]\s", metric.help) is None
-    assert 15 <= len(metric.help) <= 120
+    assert 15 <= len(metric.help) <= 170
     assert metric.help[0].isupper() or metric.help[0].isdigit()
 
 
@@ -207,8 +264,18 @@ def test_range_and_type_fit(metric: Metric) -> None:
         assert metric.value_type is ValueType.FLOAT
     if metric.kind in (Kind.STATE, Kind.INFO):
         assert (metric.value_type, metric.minimum, metric.maximum) == (ValueType.INT, 0, 1)
-    if metric.kind is Kind.COUNTER:
+    if metric.kind in (Kind.COUNTER, Kind.HISTOGRAM):
         assert metric.minimum == 0
+
+
+@pytest.mark.parametrize("metric", catalog.ALL, ids=lambda metric: metric.name)
+def test_a_histogram_has_a_unit_and_no_label_of_its_own(metric: Metric) -> None:
+    # Prometheus keeps `le` for buckets, and its names `_bucket`, `_sum` and `_count` for their series.
+    assert "le" not in metric.label_names
+    assert not metric.name.endswith(("_bucket", "_sum", "_count"))
+    if metric.kind is Kind.HISTOGRAM:
+        assert metric.unit is not Unit.NONE
+        assert (metric.label, metric.info_labels, metric.codes) == (None, (), None)
 
 
 @pytest.mark.parametrize("metric", catalog.ALL, ids=lambda metric: metric.name)
@@ -229,6 +296,9 @@ def test_entities_are_labelled_as_agreed() -> None:
         Entity.GPU: "gpu gpu_uuid",
         Entity.NVLINK: "gpu gpu_uuid link",
         Entity.MODULE: "module",
+        Entity.CPU: "socket",
+        Entity.LLM_ENDPOINT: "endpoint engine role",
+        Entity.LLM: "endpoint engine model role",
         Entity.RACK: "rack",
     }
 

@@ -21,11 +21,11 @@ def test_a_metric_as_text() -> None:
     assert (
         render_table(rows)
         == """\
-METRIC                      KIND     UNIT              LEVEL     CADENCE  LABELS
-rackwatt_gpu_power_watts    gauge    watts             core      fast     gpu, gpu_uuid
+METRIC                      KIND       UNIT              LEVEL     CADENCE  LABELS
+rackwatt_gpu_power_watts    gauge      watts             core      fast     gpu, gpu_uuid
     Power of the GPU: average of the last second; instantaneous where the board has no average.
     <- NVML_FI_DEV_POWER_AVERAGE, else NVML_FI_DEV_POWER_INSTANT
-rackwatt_node_gpus_present  gauge    -                 core      fast     -
+rackwatt_node_gpus_present  gauge      -                 core      fast     -
     GPUs that answer now.
     <- derived
 """
@@ -76,6 +76,36 @@ def test_metrics_as_markdown() -> None:
     )
 
 
+def test_what_an_engine_says_is_not_called_derived() -> None:
+    rows = [BY_NAME["llm_time_to_first_token_seconds"], BY_NAME["llm_up"], BY_NAME["cpu_power_watts"]]
+    table, markdown = render_table(rows), render_markdown(rows)
+    assert (
+        """\
+rackwatt_llm_time_to_first_token_seconds  histogram  seconds           standard  serving  endpoint, engine,
+                                          model, role
+    Time from a request to its first token, in the engine's own buckets.
+    <- the serving engine
+"""
+        in table
+    )
+    assert [line.strip() for line in table.splitlines() if "<-" in line] == [
+        "<- the serving engine",
+        "<- derived",
+        "<- Linux hwmon",
+    ]
+    assert (
+        """\
+**Of each model of a serving endpoint** (`rack`, `node`, `endpoint`, `engine`, `model`, `role`)
+
+| Metric | Kind | Unit | Level | Cadence | Meaning | Read from |
+|---|---|---|---|---|---|---|
+| `rackwatt_llm_time_to_first_token_seconds` | histogram | seconds | standard | serving |\
+ Time from a request to its first token, in the engine's own buckets. | the serving engine |
+"""
+        in markdown
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "places"),
     [
@@ -95,6 +125,7 @@ def test_metrics_as_markdown() -> None:
             },
         ),
         ("gpu_up", {}),
+        ("llm_tokens_total", {}),
         ("agent_read_errors_total", {}),
     ],
 )

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from collector.sources.peers.document import PeerError, all_finite, decode
-from tests.peer_agents import NOW_NS, check, decoded, event, fields, packed, without
+from tests.peer_agents import NOW_NS, check, decoded, event, fields, histogram, packed, without
 
 
 def refusal(**changes: object) -> str:
@@ -27,16 +27,26 @@ def test_a_document_is_read_as_it_was_written() -> None:
     assert (document.events.items[0].code, document.events.items[0].link) == (79, 4)
 
 
+def test_a_histogram_is_read_as_it_was_written() -> None:
+    (item,) = decoded(histograms=[histogram()]).histograms
+    assert item.metric == "llm_time_to_first_token_seconds"
+    assert item.labels == ("decode-0", "vllm", "a/model", "engine")
+    assert (item.bounds, item.counts, item.sum) == ((0.5, 1.0), (3, 4, 6.0), 4.75)
+
+
 def test_fields_of_a_newer_minor_version_are_passed_over() -> None:
     newer = {**check(), "confidence": 0.9}
-    document = decoded(switches=[{"tray": 1}], checks=[newer], histograms=[{"le": [1, 2]}])
+    document = decoded(switches=[{"tray": 1}], checks=[newer], histograms=[[*histogram(), "exemplars"]])
+    assert document.histograms[0].sum == 4.75
     assert document.checks is not None
     assert document.checks[0].check == "gpu_row_remap_failure"
 
 
 def test_what_an_older_minor_version_leaves_out_has_its_default() -> None:
-    document = decode(packed(without(fields(), "checks", "events", "reason", "identity", "slots")))
+    left_out = ("checks", "events", "reason", "identity", "slots", "histograms")
+    document = decode(packed(without(fields(), *left_out)))
     assert document.checks is None
+    assert document.histograms == ()
     assert document.events.items == ()
 
 
@@ -75,6 +85,14 @@ def test_another_schema_is_named_although_nothing_else_is_understood() -> None:
         ({"checks": [check(reason="x" * 2001)]}, "length <= 2000"),
         ({"checks": [check(failed="yes")]}, "Expected `bool`"),
         ({"checks": [{}]}, "missing required field"),
+        ({"histograms": [histogram()] * 2_001}, "length <= 2000"),
+        ({"histograms": [histogram(bounds=list(range(201)))]}, "length <= 200"),
+        ({"histograms": [histogram(counts=[1] * 202)]}, "length <= 201"),
+        ({"histograms": [histogram(labels=["x" * 257])]}, "length <= 256"),
+        ({"histograms": [histogram(labels=["x"] * 65)]}, "length <= 64"),
+        ({"histograms": [histogram(counts=[3, None, 6])]}, "at `$.histograms[0][3][1]`"),
+        ({"histograms": [histogram()[:4]]}, "at `$.histograms[0]`"),
+        ({"histograms": [{"le": [1, 2]}]}, "at `$.histograms[0]`"),
         ({"events": {"next": -1, "items": []}}, ">= 0"),
         ({"events": {"next": 1, "items": [event(1, kind=None)]}}, "at `$.events.items[0].kind`"),
     ],
@@ -95,6 +113,24 @@ def test_numbers_that_are_not_finite_are_refused(number: float) -> None:
     assert "age" in refusal(age_seconds={"fast": number})
     assert "check 'gpu_row_remap_failure'" in refusal(checks=[check(value=number)])
     assert "check 'gpu_row_remap_failure'" in refusal(checks=[check(threshold=number)])
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"counts": [3, 4]}, "has 2 counts for 2 bounds, not one more"),
+        ({"counts": []}, "has 0 counts for 2 bounds"),
+        ({"counts": [3, 4, math.inf]}, "is not finite"),
+        ({"bounds": [0.5, math.nan]}, "is not finite"),
+        ({"sum": math.nan}, "is not finite"),
+        ({"bounds": [0.5, 0.5]}, "the bounds of a histogram 'llm_time_to_first_token_seconds' do not rise"),
+        ({"bounds": [1.0, 0.5]}, "do not rise"),
+        ({"counts": [3, 4, 2]}, "the counts of a histogram 'llm_time_to_first_token_seconds' fall"),
+        ({"counts": [-1, 4, 6]}, "fall, or begin below zero"),
+    ],
+)
+def test_what_is_no_histogram_is_refused(changes: dict[str, object], says: str) -> None:
+    assert says in refusal(histograms=[histogram(), histogram(**changes)])
 
 
 def test_a_negative_age_is_refused() -> None:

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from collector.catalog import BY_NAME
+from collector.model import HistogramSample
 from collector.sources.peers.document import PeerError, decode
 from collector.sources.peers.peer import Answered, Peer
-from tests.peer_agents import DIGEST, NOW_NS, address, decoded, event, fields, packed, without
+from tests.peer_agents import DIGEST, NOW_NS, address, decoded, event, fields, histogram, packed, without
 
 SECOND_NS = 1_000_000_000
 
@@ -146,6 +148,61 @@ def test_failing_keeps_the_view_and_drops_the_samples() -> None:
     poll = peer.poll(None)
     assert (poll.error, poll.last_good_ns, list(poll.samples)) == ("no answer", NOW_NS, [])
     assert poll.view is not None
+
+
+def test_histograms_are_known_while_the_agent_answers() -> None:
+    peer = Peer(address())
+    assert peer.poll(None).histograms == ()
+    take(peer, histograms=[histogram()])
+    expected = HistogramSample(
+        BY_NAME["llm_time_to_first_token_seconds"],
+        ("decode-0", "vllm", "a/model", "engine"),
+        (0.5, 1.0),
+        (3, 4, 6.0),
+        4.75,
+    )
+    assert peer.poll(None).histograms == (expected,)
+    assert peer.poll(None, with_events=False).histograms == (expected,)
+    peer.fail("no answer")
+    assert peer.poll(None).histograms == ()
+    take(peer, at=1.0, seq=2, histograms=[histogram()])
+    assert peer.poll(None).histograms == (expected,)
+    take(peer, at=2.0, seq=3)
+    assert peer.poll(None).histograms == ()
+
+
+@pytest.mark.parametrize(
+    "newer",
+    [
+        histogram(metric="llm_queue_seconds"),
+        histogram(metric="gpu_power_watts"),
+        histogram(metric="llm_tokens_total", labels=["a", "b", "c", "d", "e"]),
+        histogram(labels=["decode-0", "vllm", "a/model"]),
+        histogram(labels=["decode-0", "vllm", "a/model", "engine", "lora"]),
+    ],
+)
+def test_histograms_of_a_newer_agent_are_skipped(newer: list[object]) -> None:
+    peer = Peer(address())
+    assert take(peer, histograms=[newer, histogram()]) is Answered.TAKEN
+    assert [each.sum for each in peer.poll(None).histograms] == [4.75]
+
+
+def test_a_series_under_the_name_of_a_histogram_is_skipped() -> None:
+    peer = Peer(address())
+    slots = [["llm_time_to_first_token_seconds", "a", "b", "c", "d"], ["node_gpus_expected"]]
+    take(peer, slots=slots, values=[1, 2])
+    assert [sample.metric.name for sample in peer.poll(None).samples] == ["node_gpus_expected"]
+
+
+def test_a_histogram_that_stands_twice_is_refused_and_nothing_of_it_taken() -> None:
+    peer = Peer(address())
+    take(peer)
+    reason = refusal(peer, at=1.0, seq=2, histograms=[histogram(), histogram(sum=5)])
+    assert reason == (
+        "the histogram 'llm_time_to_first_token_seconds decode-0 vllm a/model engine' stands twice"
+    )
+    assert peer.view is not None
+    assert peer.view.sequence == 1
 
 
 def test_each_event_is_handed_over_once() -> None:

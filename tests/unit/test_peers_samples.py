@@ -31,6 +31,15 @@ def test_a_gpu_has_its_own_and_its_links() -> None:
     assert list(SAMPLES.of_gpu("GPU-z")) == []
 
 
+def test_a_metric_has_all_of_its_series() -> None:
+    assert TABLE.of_metric("gpu_power_watts") == (0, 1)
+    assert TABLE.of_metric("gpu_power_watts") is TABLE.of_metric("gpu_power_watts")
+    assert TABLE.of_metric("llm_up") == ()
+    assert list(SAMPLES.of_metric("gpu_power_watts")) == [Sample(POWER, ("0", "GPU-a"), 412.3)]
+    assert list(SAMPLES.of_metric("nvlink_up")) == [Sample(LINK_UP, ("1", "GPU-b", "17"), 1)]
+    assert list(SAMPLES.of_metric("llm_up")) == []
+
+
 def test_one_value_is_found_by_name_and_labels() -> None:
     assert SAMPLES.value("gpu_power_watts", "0", "GPU-a") == 412.3
     assert SAMPLES.value("gpu_power_watts", "1", "GPU-b") is None
@@ -47,3 +56,4 @@ def test_values_must_fit_their_table() -> None:
 
 def test_nothing_is_an_empty_set() -> None:
     assert list(NO_SAMPLES) == []
+    assert list(NO_SAMPLES.of_metric("gpu_power_watts")) == []

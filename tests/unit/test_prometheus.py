@@ -12,7 +12,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from collector.catalog.spec import Cadence, Entity, Kind, Level, Metric, ValueType
 from collector.model import Series, Snapshot
 from exporters.prometheus import Exposition, Renderer, TextFormat
-from tests.exporter_snapshots import EMPTY, series, snapshot_of, whole_catalogue
+from exporters.prometheus_histograms import bound_text
+from tests.exporter_snapshots import EMPTY, histogram, series, snapshot_of, whole_catalogue
 
 POWER = series("gpu_power_watts", "2", "GPU-c0ffee")
 ENERGY = series("gpu_energy_joules_total", "2", "GPU-c0ffee")
@@ -60,6 +61,32 @@ last-seen time.
 rackwatt_gpu_xid_total{rack="r01",node="n03",gpu="2",gpu_uuid="GPU-c0ffee",xid="79"} 3
 # EOF
 """
+
+
+FIRST_TOKEN = histogram(
+    "llm_time_to_first_token_seconds",
+    "decode-0",
+    "vllm",
+    'a "model"',
+    "engine",
+    bounds=(0.5, 1),
+    counts=(3.0, 4.0, 6.0),
+    total=4.75,
+)
+LABELS = 'rack="r01",node="n03",endpoint="decode-0",engine="vllm",model="a \\"model\\"",role="engine"'
+HISTOGRAM_LINES = f"""\
+rackwatt_llm_time_to_first_token_seconds_bucket{{{LABELS},le="0.5"}} 3.0
+rackwatt_llm_time_to_first_token_seconds_bucket{{{LABELS},le="1.0"}} 4.0
+rackwatt_llm_time_to_first_token_seconds_bucket{{{LABELS},le="+Inf"}} 6.0
+rackwatt_llm_time_to_first_token_seconds_sum{{{LABELS}}} 4.75
+rackwatt_llm_time_to_first_token_seconds_count{{{LABELS}}} 6.0
+"""
+HISTOGRAM_HELP = (
+    "# HELP rackwatt_llm_time_to_first_token_seconds Time from a request to its first token, in the engine's "
+    "own buckets.\n"
+)
+HISTOGRAM_TYPE = "# TYPE rackwatt_llm_time_to_first_token_seconds histogram\n"
+HISTOGRAM_UNIT = "# UNIT rackwatt_llm_time_to_first_token_seconds seconds\n"
 
 
 def render(snapshot: Snapshot, form: TextFormat = TextFormat.PLAIN) -> str:
@@ -164,6 +191,77 @@ def test_what_is_not_finite_is_left_out(value: float) -> None:
     ]
 
 
+def test_a_histogram_stands_after_the_series_in_each_format() -> None:
+    snapshot = replace(ONE_OF_EACH_KIND, histograms=(FIRST_TOKEN,))
+    assert render(snapshot) == PLAIN + HISTOGRAM_HELP + HISTOGRAM_TYPE + HISTOGRAM_LINES
+    assert render(snapshot, TextFormat.OPENMETRICS) == (
+        OPENMETRICS.removesuffix("# EOF\n")
+        + HISTOGRAM_TYPE
+        + HISTOGRAM_UNIT
+        + HISTOGRAM_HELP
+        + HISTOGRAM_LINES
+        + "# EOF\n"
+    )
+
+
+def test_histograms_of_one_metric_stand_under_one_header() -> None:
+    other = replace(FIRST_TOKEN, labels=("decode-1", *FIRST_TOKEN.labels[1:]))
+    text = render(replace(EMPTY, histograms=(FIRST_TOKEN, other)))
+    assert text.count("# TYPE") == text.count("# HELP") == 1
+    assert text == HISTOGRAM_HELP + HISTOGRAM_TYPE + HISTOGRAM_LINES + HISTOGRAM_LINES.replace(
+        "decode-0", "decode-1"
+    )
+
+
+def test_a_histogram_without_bounds_has_the_infinite_bucket() -> None:
+    bare = replace(FIRST_TOKEN, bounds=(), counts=(6,))
+    lines = sample_lines(replace(EMPTY, histograms=(bare,)))
+    assert [line.rpartition(" ")[2] for line in lines] == ["6", "4.75", "6"]
+    assert 'le="+Inf"' in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("bound", "text"),
+    [
+        # OpenMetrics 1.0.0, "Considerations: Canonical Numbers".
+        (0, "0.0"),
+        (-0.0, "0.0"),
+        (1e-10, "1e-10"),
+        (1e-05, "1e-05"),
+        (0.0001, "0.0001"),
+        (0.1, "0.1"),
+        (1, "1.0"),
+        (100000, "100000.0"),
+        (1e6, "1e+06"),
+        (1e7, "1e+07"),
+        (1e10, "1e+10"),
+        # The same rule, on other numbers: the text that Go's strconv writes, with ".0" after a whole number.
+        (0.005, "0.005"),
+        (640.0, "640.0"),
+        (123456.5, "123456.5"),
+        (1234567.5, "1.2345675e+06"),
+        (2560000.0, "2.56e+06"),
+        (-2560000.0, "-2.56e+06"),
+        (1e16, "1e+16"),
+        (1.5e300, "1.5e+300"),
+    ],
+)
+def test_bounds_have_one_spelling(bound: float, text: str) -> None:
+    assert bound_text(bound) == text
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_histogram_that_is_not_finite_is_left_out_whole(value: float) -> None:
+    for broken in (
+        replace(FIRST_TOKEN, sum=value),
+        replace(FIRST_TOKEN, counts=(3, 4, value)),
+        replace(FIRST_TOKEN, bounds=(0.5, value)),
+    ):
+        assert render(replace(EMPTY, histograms=(broken,))) == ""
+        whole = (FIRST_TOKEN, replace(broken, labels=("decode-1", *FIRST_TOKEN.labels[1:])))
+        assert render(replace(EMPTY, histograms=whole)) == HISTOGRAM_HELP + HISTOGRAM_TYPE + HISTOGRAM_LINES
+
+
 def test_one_renderer_follows_values_presence_table_and_names() -> None:
     renderer = Renderer()
     first = snapshot_of((POWER, 1.0), (ENERGY, 2.0))
@@ -176,6 +274,13 @@ def test_one_renderer_follows_values_presence_table_and_names() -> None:
         replace(first, node="n04"),
         replace(first, rack="r02"),
         snapshot_of((ENERGY, 9.0), (XIDS, 1)),
+        replace(first, histograms=(FIRST_TOKEN,)),
+        replace(first, histograms=(replace(FIRST_TOKEN, counts=(3, 4, 7)),)),
+        replace(first, histograms=(replace(FIRST_TOKEN, bounds=(0.5, 2)),)),
+        replace(first, histograms=(replace(FIRST_TOKEN, labels=("b", "c", "d", "e")), FIRST_TOKEN)),
+        replace(first, histograms=(FIRST_TOKEN,), node="n04"),
+        replace(first, histograms=(FIRST_TOKEN,), values=(None, 8.0)),
+        replace(first, values=(7.0, 8.0)),
     )
     for snapshot in followers:
         for form in TextFormat:
@@ -233,5 +338,8 @@ def test_openmetrics_of_the_whole_catalogue_obeys_the_specification() -> None:
     parsed = text_string_to_metric_families(text)  # type: ignore[no-untyped-call]  # it declares no types
     families = {family.name: family for family in parsed}
     assert families["rackwatt_gpu"].type == "info"
+    assert families["rackwatt_llm_gpu"].type == "info"
+    assert families["rackwatt_llm_request_duration_seconds"].type == "histogram"
+    assert families["rackwatt_llm_request_duration_seconds"].unit == "seconds"
     assert families["rackwatt_gpu_clock_event_seconds"].unit == "seconds"
     assert families["rackwatt_gpu_pcie_transmitted_bytes_per_second"].unit == "bytes_per_second"

@@ -10,10 +10,17 @@ import pytest
 
 from collector.model import Event
 from exporters.snapshot import DocumentFormat, DocumentWriter, ages_now, negotiate
-from tests.exporter_snapshots import EMPTY, series, snapshot_of, whole_catalogue
+from tests.exporter_snapshots import EMPTY, histogram, series, snapshot_of, whole_catalogue
 
 XID = Event(cursor=3, time_ns=1_764_505_100_000_000_000, kind="xid", gpu_uuid="GPU-a", gpu="0", code=79)
 LOST = Event(cursor=4, time_ns=1_764_505_101_000_000_000, kind="gpu_lost", gpu_uuid="GPU-a", gpu="0")
+FIRST_TOKEN = histogram(
+    "llm_time_to_first_token_seconds",
+    *("decode-0", "vllm", "a/model", "engine"),
+    bounds=(0.5, 1.0),
+    counts=(3.0, 4.0, 6),
+    total=4.75,
+)
 SNAPSHOT = replace(
     snapshot_of(
         (series("gpu_up", "0", "GPU-a"), 1),
@@ -22,6 +29,7 @@ SNAPSHOT = replace(
         (series("node_gpus_present"), 1),
     ),
     events=(XID, LOST),
+    histograms=(FIRST_TOKEN,),
 )
 # Schema of CONTRACTS §4; 1764505200 s is 2025-11-30T12:20:00Z (`date -ud @1764505200`).
 EXPECTED = {
@@ -45,7 +53,15 @@ EXPECTED = {
         ["node_gpus_present"],
     ],
     "values": [1, None, 0.5, 1],
-    "histograms": [],
+    "histograms": [
+        [
+            "llm_time_to_first_token_seconds",
+            ["decode-0", "vllm", "a/model", "engine"],
+            [0.5, 1.0],
+            [3.0, 4.0, 6],
+            4.75,
+        ]
+    ],
     "checks": None,
     "events": {
         "next": 4,
@@ -130,16 +146,27 @@ def test_what_is_not_finite_is_null(form: DocumentFormat, value: float) -> None:
 
 
 @pytest.mark.parametrize("form", DocumentFormat)
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_a_histogram_that_is_not_finite_is_left_out(form: DocumentFormat, value: float) -> None:
+    snapshot = replace(SNAPSHOT, histograms=(replace(FIRST_TOKEN, sum=value), FIRST_TOKEN))
+    document = decode(DocumentWriter().write(snapshot, form), form)
+    assert isinstance(document, dict)
+    assert document["histograms"] == EXPECTED["histograms"]
+
+
+@pytest.mark.parametrize("form", DocumentFormat)
 def test_text_that_is_no_unicode_does_not_break_the_document(form: DocumentFormat) -> None:
     snapshot = replace(
         snapshot_of((series("gpu_up", "0", "GPU-\udcff"), 1)),
         node="n\ud800",
         reason="why \udc80",
         identity={"hostname": "h\udcff"},
+        histograms=(replace(FIRST_TOKEN, labels=("a", "b", "m\ud800", "d")),),
     )
     document = decode(DocumentWriter().write(snapshot, form), form)
     assert isinstance(document, dict)
     assert document["slots"] == [["gpu_up", "0", "GPU-?"]]
+    assert document["histograms"][0][1] == ["a", "b", "m?", "d"]
     assert (document["node"], document["reason"], document["identity"]["hostname"]) == ("n?", "why ?", "h?")
 
 

@@ -7,6 +7,7 @@ a newer minor version are passed over. What is refused is refused as a whole, wi
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable
 from typing import Annotated
 
@@ -23,6 +24,12 @@ MAXIMUM_BYTES = 4 * 1024 * 1024
 
 _MAXIMUM_SERIES = 50_000
 """Most series. Eight GPUs with 18 links have about 2,000 at level `standard` (CONTRACTS §2)."""
+
+MAXIMUM_HISTOGRAMS = 2_000
+"""Most histograms. Eight endpoints with one model have 24."""
+
+MAXIMUM_BOUNDS = 200
+"""Most bounds of a histogram; the engines' own have about 20."""
 
 _LARGEST = 2**63 - 1
 
@@ -77,6 +84,16 @@ class CheckItem(msgspec.Struct, frozen=True, gc=False):
     action: Sentence = ""
 
 
+class HistogramItem(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A histogram, an array in the document; fields as in `collector.model.HistogramSample`."""
+
+    metric: Text
+    labels: Annotated[tuple[Text, ...], Meta(max_length=64)]
+    bounds: Annotated[tuple[float, ...], Meta(max_length=MAXIMUM_BOUNDS)]
+    counts: Annotated[tuple[int | float, ...], Meta(max_length=MAXIMUM_BOUNDS + 1)]
+    sum: int | float
+
+
 class Document(msgspec.Struct, frozen=True):
     """Schema 1, as far as a rack service needs it; fields as the agent's exporter describes them."""
 
@@ -100,6 +117,7 @@ class Document(msgspec.Struct, frozen=True):
         ]
         | UnsetType
     ) = msgspec.UNSET
+    histograms: Annotated[tuple[HistogramItem, ...], Meta(max_length=MAXIMUM_HISTOGRAMS)] = ()
     checks: Annotated[tuple[CheckItem, ...], Meta(max_length=10_000)] | None = None
     events: Events = Events()
 
@@ -139,6 +157,8 @@ def decode(body: bytes | bytearray) -> Document:
     for check in document.checks or ():
         if not all_finite((check.value, check.threshold)):
             raise PeerError(f"value or threshold of the check {check.check!r} is not finite")
+    for histogram in document.histograms:
+        _check_histogram(histogram)
     return document
 
 
@@ -147,6 +167,21 @@ def all_finite(numbers: Iterable[Number]) -> bool:
     # A NaN or infinity survives a sum, which takes half the time of testing each. Zeros add nothing.
     present = tuple(filter(None, numbers))
     return math.isfinite(sum(present)) or all(map(math.isfinite, present))
+
+
+def _check_histogram(item: HistogramItem) -> None:
+    """Refuse what is no histogram; there may be thousands a second, so each test is one pass in C."""
+    bounds, counts = item.bounds, item.counts
+    if len(counts) != len(bounds) + 1:
+        raise PeerError(
+            f"a histogram {item.metric!r} has {len(counts)} counts for {len(bounds)} bounds, not one more"
+        )
+    if not all_finite((*bounds, *counts, item.sum)):
+        raise PeerError(f"a number of a histogram {item.metric!r} is not finite")
+    if not all(map(operator.lt, bounds, bounds[1:])):
+        raise PeerError(f"the bounds of a histogram {item.metric!r} do not rise")
+    if counts[0] < 0 or not all(map(operator.le, counts, counts[1:])):
+        raise PeerError(f"the counts of a histogram {item.metric!r} fall, or begin below zero")
 
 
 def _schema_of(body: bytes | bytearray) -> int:

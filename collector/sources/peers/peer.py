@@ -14,10 +14,10 @@ from msgspec import UnsetType
 
 from collector.health.rack_types import NodeView, Poll
 from collector.health.samples import NO_SAMPLES, Samples
-from collector.model import Event
+from collector.model import Event, HistogramSample
 from collector.sources.peers.document import Document, PeerError
 from collector.sources.peers.table import PeerTable, read_table
-from collector.sources.peers.view import event, node_view
+from collector.sources.peers.view import event, histograms, node_view
 
 GOOD_AGE_SECONDS = 5.0
 """Oldest fast data of a good poll (CONTRACTS §3)."""
@@ -83,6 +83,7 @@ class Peer:
         self.last_good_ns: int | None = None
         self._table: PeerTable | None = None
         self._samples = NO_SAMPLES
+        self._histograms: tuple[HistogramSample, ...] = ()
         self._cursor = 0
         self._agent_id = ""
         self._sequence = -1
@@ -130,10 +131,12 @@ class Peer:
         if len(document.values) != len(table):
             self._table = None
             raise PeerError(f"the Snapshot has {len(document.values)} values for {len(table)} series")
+        taken = histograms(document.histograms)
         self._table = table
         age = self._fast_age(document, monotonic)
         self.view = node_view(document, table, age)
         self._samples = Samples(table.samples, document.values)
+        self._histograms = taken
         self._take_events(document, wall_ns)
         self.error = self._why_not_good(document, age)
         if not self.error:
@@ -144,6 +147,7 @@ class Peer:
         """Note that a poll brought nothing that could be used."""
         self.error = reason
         self._samples = NO_SAMPLES
+        self._histograms = ()
 
     def poll(self, witness: bool | None, *, with_events: bool = True) -> Poll:
         """Return what is known.
@@ -164,6 +168,7 @@ class Peer:
             error=self.error,
             witness=witness,
             samples=self._samples,
+            histograms=self._histograms,
             events=events,
         )
 

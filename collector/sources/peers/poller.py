@@ -15,6 +15,7 @@ from collector.sources.peers.client import AgentClient, UnreachableError
 from collector.sources.peers.document import PeerError, decode
 from collector.sources.peers.peer import Answered, Peer, PeerAddress
 from collector.sources.peers.witness import Ask, Witness, connect
+from collector.sources.redfish.power_states import PowerStates
 
 _logger = logging.getLogger("rackwatt.peers")
 
@@ -61,6 +62,7 @@ class Poller:
         monotonic: Callable[[], float] = time.monotonic,
         wall_ns: Callable[[], int] = time.time_ns,
         ask: Ask = connect,
+        power_states: PowerStates | None = None,
     ) -> None:
         """Prepare to poll; nothing is sent before `start`.
 
@@ -70,6 +72,7 @@ class Poller:
             monotonic: Clock in seconds.
             wall_ns: Unix time in nanoseconds.
             ask: Asks a host as a second witness.
+            power_states: Asks BMCs as another second witness; closed with the poller. None for none.
         """
         self.peers = tuple(Peer(address) for address in addresses)
         self._by_rack: dict[str, list[Peer]] = {}
@@ -84,6 +87,7 @@ class Poller:
         self._witness = Witness(
             settings.witness_port, settings.period_seconds * _WITNESS_SHARE, monotonic=monotonic, ask=ask
         )
+        self._power_states = power_states or PowerStates(())
         self._claims: dict[str, tuple[Peer, float]] = {}
         self._claimed: dict[Peer, str] = {}
         self._client: AgentClient | None = None
@@ -109,6 +113,7 @@ class Poller:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._power_states.close()
         if self._client is not None:
             await self._client.close()
 
@@ -120,9 +125,16 @@ class Poller:
             with_events: Whether to hand over new events, each once; else they stay for the next time.
         """
         return tuple(
-            peer.poll(self._witness.says(peer.address), with_events=with_events)
+            peer.poll(self._witness_says(peer.address), with_events=with_events)
             for peer in self._by_rack.get(rack, ())
         )
+
+    def _witness_says(self, address: PeerAddress) -> bool | None:
+        """Join the witnesses: a host that answers is not gone, and one without power is."""
+        says = self._witness.says(address)
+        if says is False:
+            return False
+        return self._power_states.says(address.rack, address.node) or says
 
     async def _poll_on(self, client: AgentClient) -> None:
         """Begin a poll of every agent once a period, at a moment of its own within it."""
@@ -150,7 +162,11 @@ class Poller:
         try:
             silent = await self._ask_agent(peer, client)
             if silent:
+                # BMCs take their time: they answer for the next poll rather than within this one.
+                self._power_states.ask(peer.address.rack, peer.address.node)
                 await self._witness.question(peer.address)
+            else:
+                self._power_states.forget(peer.address.rack, peer.address.node)
         except Exception:
             _logger.exception("polling %s failed; this is a defect", peer.address.authority)
             peer.fail("the rack service failed to poll the agent; its log says why")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from collector import catalog
-from collector.catalog.spec import Metric
+from collector.catalog.spec import Kind, Metric
 from collector.health.samples import SampleTable
 from collector.sources.peers.document import PeerError
 
@@ -15,8 +15,12 @@ MAXIMUM_GPUS = 256
 """Most GPUs of a node; the largest today have 16."""
 
 _INFO = catalog.BY_NAME["gpu_info"]
-_KNOWN = {name: (metric, 1 + len(metric.label_names)) for name, metric in catalog.BY_NAME.items()}
-"""Metrics, each with the length of its slots."""
+_KNOWN = {
+    name: (metric, 1 + len(metric.label_names))
+    for name, metric in catalog.BY_NAME.items()
+    if metric.kind is not Kind.HISTOGRAM
+}
+"""Metrics of single values, each with the length of its slots."""
 
 
 @dataclass(slots=True)

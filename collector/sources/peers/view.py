@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
+from collector import catalog
+from collector.catalog.spec import Kind
 from collector.health.rack_types import GpuView, NodeView
 from collector.health.states import GpuState, state_of_checks
-from collector.model import CheckResult, Event, Value
-from collector.sources.peers.document import CheckItem, Document, EventItem
+from collector.model import CheckResult, Event, HistogramSample, Value
+from collector.sources.peers.document import CheckItem, Document, EventItem, HistogramItem, PeerError
 from collector.sources.peers.table import GpuPlaces, PeerTable
 
 _LARGEST_NUMBER = 10_000
 """Beyond any slot or tray of a rack; NVML's 255 and the like stand for "not set"."""
+
+_HISTOGRAMS = {metric.name: metric for metric in catalog.ALL if metric.kind is Kind.HISTOGRAM}
 
 Values = Sequence[Value | None]
 
@@ -69,6 +73,26 @@ def event(item: EventItem) -> Event:
         link=item.link,
         detail=item.detail,
     )
+
+
+def histograms(items: Iterable[HistogramItem]) -> tuple[HistogramSample, ...]:
+    """Take over the histograms of a document.
+
+    A metric that the catalogue does not have, or has with other labels, is of a newer agent and is skipped.
+
+    Raises:
+        PeerError: A histogram stands twice.
+    """
+    found: dict[tuple[str, tuple[str, ...]], HistogramSample] = {}
+    for item in items:
+        metric = _HISTOGRAMS.get(item.metric)
+        if metric is None or len(item.labels) != len(metric.label_names):
+            continue
+        key = (item.metric, item.labels)
+        if key in found:
+            raise PeerError(f"the histogram {' '.join((item.metric, *item.labels))[:200]!r} stands twice")
+        found[key] = HistogramSample(metric, item.labels, item.bounds, item.counts, item.sum)
+    return tuple(found.values())
 
 
 def _by_gpu(items: Iterable[CheckItem]) -> dict[str, tuple[CheckResult, ...]]:
