@@ -24,15 +24,17 @@ class Answers:
         errors: What could not be read although the hardware has it, counted by error.
         failed: Sources whose number is unknown now although they may have one: they failed in a way that says
             nothing about support, such as a time-out, or answered what has no meaning.
+        read_at: When the field values were read, seconds of the monotonic clock.
     """
 
-    __slots__ = ("errors", "failed", "numbers")
+    __slots__ = ("errors", "failed", "numbers", "read_at")
 
     def __init__(self, errors: Counter[str]) -> None:
         """Begin a sweep that counts its errors in `errors`."""
         self.numbers: dict[Key, Value] = {}
         self.errors = errors
         self.failed: set[Key] = set()
+        self.read_at = 0.0
 
     def put(self, key: Key, value: Value | None) -> None:
         """Keep a number; None, which stands for an answer without meaning, is counted."""

@@ -50,6 +50,7 @@ class Gpu:
         *,
         level: Level,
         driver: tuple[int, ...],
+        fast_seconds: float,
         monotonic: Callable[[], float],
         errors: Counter[str],
     ) -> None:
@@ -64,6 +65,7 @@ class Gpu:
         self._library = library
         self._level = level
         self._driver = driver
+        self._fast_seconds = fast_seconds
         self._monotonic = monotonic
         self.links = 0
         self._links_up: frozenset[Key] = frozenset()
@@ -175,6 +177,7 @@ class Gpu:
             driver=self._driver,
             probe=probe,
             has_gpm=has_gpm,
+            fast_seconds=self._fast_seconds,
         )
 
     def _adopt(self, plan: GpuPlan) -> None:

@@ -192,6 +192,7 @@ class Inventory:
             Identification(index=index, uuid=uuid, serial=texts["serial"]),
             level=Level[self._options.level.upper()],
             driver=self._driver,
+            fast_seconds=self._options.fast_seconds,
             monotonic=self._monotonic,
             errors=self._errors,
         )

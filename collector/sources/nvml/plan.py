@@ -27,6 +27,13 @@ from collector.readings import SeriesKey
 from collector.sources.nvml.answers import Answers
 from collector.sources.nvml.bindings import Needs, bindings_of, keys_of, supported
 from collector.sources.nvml.fills import Count, Fill, MonotoneSum, Sum, coded, constant, scaled
+from collector.sources.nvml.module_energy import (
+    Integral,
+    half_difference,
+    longest_step_seconds,
+    mean,
+    power_fill,
+)
 
 CADENCES = (Cadence.FAST, Cadence.LINKS)
 """Cadences with values of a GPU; its identity, read slowly, is text."""
@@ -35,6 +42,9 @@ LINK_STATE = FieldBinding(
     field="NVML_FI_DEV_NVLINK_GET_STATE", scope=Scope.EACH_LINK, decode=Decode.LINK_STATE
 )
 _LINK_ERRORS = catalog.BY_NAME["nvlink_errors_total"]
+_MODULE_POWER = catalog.BY_NAME["module_power_watts"]
+_MODULE_ENERGY = catalog.BY_NAME["module_energy_joules_total"]
+_MODULE_ENERGY_ERROR = catalog.BY_NAME["module_energy_error_joules_total"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +175,20 @@ class _Planner:
         """Plan a row that is computed from what is read of the links."""
         self.series[metric.cadence].append(SeriesPlan(self.key(metric, ""), fill))
 
+    def add_module_energy(self, fast_seconds: float) -> None:
+        """Plan the energy of a module that has power but no counter: the power, integrated, and its error."""
+        ((_, counters),) = bindings_of(_MODULE_ENERGY, self.driver)
+        ((_, powers),) = bindings_of(_MODULE_POWER, self.driver)
+        binding = self.choose(powers)
+        if self.choose(counters) is not None or not isinstance(binding, FieldBinding):
+            return
+        (source,) = keys_of(binding, self.links)
+        longest_seconds = longest_step_seconds(fast_seconds)
+        for metric, over_step in ((_MODULE_ENERGY, mean), (_MODULE_ENERGY_ERROR, half_difference)):
+            power = power_fill(_MODULE_POWER, source, binding.multiply, binding.divide)
+            fill = Integral(power, over_step, longest_seconds)
+            self.module_series.append(SeriesPlan(self.key(metric, ""), fill))
+
 
 def _factor(binding: LinkSum) -> int:
     """Return the one factor that all fields of a sum share."""
@@ -217,6 +241,7 @@ def make_plan(
     driver: tuple[int, ...],
     probe: Answers,
     has_gpm: bool,
+    fast_seconds: float,
 ) -> GpuPlan:
     """Decide what is read of one GPU.
 
@@ -227,6 +252,7 @@ def make_plan(
         driver: Driver version.
         probe: Answers to `probe_needs`.
         has_gpm: Whether it has performance monitoring.
+        fast_seconds: Period of the fast sweeps.
     """
     planner = _Planner(identification, links, driver, probe, has_gpm=has_gpm)
     for metric in planned_metrics(level):
@@ -237,6 +263,7 @@ def make_plan(
             fill = derive(planner)
             if fill is not None:
                 planner.add_derived(metric, fill)
+    planner.add_module_energy(fast_seconds)
     return GpuPlan(
         series={cadence: tuple(plans) for cadence, plans in planner.series.items()},
         module_series=tuple(planner.module_series) if identification.serial else (),

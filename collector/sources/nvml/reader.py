@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable
 
 from collector.errors import NvmlUnavailableError
-from collector.readings import Message, Reading
+from collector.readings import Message, Reading, SeriesKey
+from collector.sources.nvml.fills import Remembering
 from collector.sources.nvml.library import NvmlLibrary
 from collector.sources.nvml.options import ReaderOptions
 from collector.sources.nvml.session import Session
@@ -48,6 +49,7 @@ class NvmlReader:
         self._generation = 0
         self._retry_at = 0.0
         self._reason = ""
+        self._module_memory: dict[SeriesKey, Remembering] = {}
 
     def step(self, now: float) -> list[Message]:
         """Read what is due.
@@ -83,6 +85,7 @@ class NvmlReader:
             monotonic=self._monotonic,
             wall_ns=self._wall_ns,
             generation=self._generation,
+            module_memory=self._module_memory,
         )
 
     def _unavailable(self, now: float) -> Reading:

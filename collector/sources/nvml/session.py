@@ -13,9 +13,10 @@ from collector.catalog import BY_NAME
 from collector.catalog.spec import Cadence
 from collector.errors import NvmlUnavailableError
 from collector.model import Value
-from collector.readings import Batch, Block, Incident, Layout, Reading
+from collector.readings import Batch, Block, Incident, Layout, Reading, SeriesKey
 from collector.sources.nvml.decode import cuda_version, driver_version, text
 from collector.sources.nvml.events import XidEvents
+from collector.sources.nvml.fills import Remembering
 from collector.sources.nvml.gpu import Gpu
 from collector.sources.nvml.identity import read_changing_identity
 from collector.sources.nvml.inventory import Inventory, Seat
@@ -42,6 +43,7 @@ class Session:
         monotonic: Callable[[], float],
         wall_ns: Callable[[], int],
         generation: int,
+        module_memory: dict[SeriesKey, Remembering] | None = None,
     ) -> None:
         """Initialize NVML and find the GPUs.
 
@@ -51,6 +53,8 @@ class Session:
             monotonic: Clock in seconds.
             wall_ns: Unix time in nanoseconds.
             generation: Number of the last layout that was delivered; the next has one more.
+            module_memory: What fills the series of modules that go on from one GPU, or session, to the next;
+                None begins anew.
 
         Raises:
             NvmlUnavailableError: NVML cannot be used now.
@@ -58,6 +62,7 @@ class Session:
         self._library = library
         self._monotonic = monotonic
         self._wall_ns = wall_ns
+        self._module_memory = {} if module_memory is None else module_memory
         self._period = {Cadence.LINKS: options.links_seconds, Cadence.SLOW: options.slow_seconds}
         self._errors: Counter[str] = Counter()
         self._calls_reported = library.calls
@@ -236,6 +241,8 @@ class Session:
             for name, block in _blocks_of(seat, modules):
                 self._blocks[seat.uuid, name] = len(blocks)
                 blocks.append(block)
+            if (seat.uuid, _MODULE) in self._blocks and seat.gpu is not None:
+                self._carry_on(seat.gpu)
         platform = self._inventory.platform
         return Layout(
             generation=self.generation,
@@ -246,6 +253,15 @@ class Session:
             platform=platform.platform if platform else "",
             gpus_expected=platform.gpus_per_node if platform else None,
         )
+
+    def _carry_on(self, gpu: Gpu) -> None:
+        """Let a module's series go on, through whichever of its GPUs they were read before."""
+        for plan in gpu.module_series:
+            if isinstance(plan.fill, Remembering):
+                earlier = self._module_memory.get(plan.key, plan.fill)
+                if earlier is not plan.fill:
+                    plan.fill.take_over(earlier)
+                self._module_memory[plan.key] = plan.fill
 
     def _presence_block(self) -> Block:
         return Block(

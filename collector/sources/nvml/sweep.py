@@ -23,6 +23,7 @@ class Sweep:
         monotonic: Callable[[], float],
     ) -> None:
         """Prepare every buffer; only GPM's are allocated by a call."""
+        self._monotonic = monotonic
         self._batches = tuple(
             FieldBatch(library, handle, tuple(requests.values()))
             for requests in (needs.device_fields, needs.link_fields)
@@ -43,6 +44,7 @@ class Sweep:
         """
         for batch in self._batches:
             batch.read(answers)
+        answers.read_at = self._monotonic()
         for getter in self._getters:
             getter(answers)
         if self._gpm is not None:
