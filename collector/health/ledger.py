@@ -11,16 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from collector.health.availability import (
-    Availability,
-    IncidentCount,
-    NodeInterval,
-    VerdictInterval,
-    compute_availability,
-    node_times,
-    verdict_times,
-)
-from collector.health.incidents import Incident, IncidentBook
+from collector.health.incidents import IncidentBook
 from collector.health.ledger_account import (
     DOWN,
     INCIDENTS,
@@ -31,33 +22,36 @@ from collector.health.ledger_account import (
     verdict_counter,
 )
 from collector.health.ledger_file import lock
+from collector.health.ledger_queries import LedgerQueries
 from collector.health.ledger_rows import (
-    COUNT_INCIDENTS,
-    SELECT_EVENTS,
-    SELECT_INCIDENTS,
     SELECT_LATEST_INCIDENTS,
-    SELECT_NODE_STATES,
-    SELECT_VERDICTS,
+    SELECT_ROLLUPS,
     SELECT_WINDOWS,
-    LedgerEvent,
     Row,
     put_window,
-    read_events,
-    read_incident_count,
     read_incidents,
     read_memory,
-    read_node_states,
-    read_verdicts,
+    read_rollups,
     read_windows,
 )
 from collector.health.ledger_schema import (
+    FORGET_BASELINE,
     KEEP_NEWEST_EVENTS,
     PRUNE,
+    PRUNE_ROLLUPS,
+    PUT_BASELINE,
     PUT_HEARTBEAT,
     PUT_MEMORY,
     RAISE_COUNTER,
 )
 from collector.health.ledger_store import LedgerStore
+from collector.health.ledger_usage import (
+    KeptRollups,
+    StoredRollup,
+    UsageCounters,
+    UsageUpdate,
+    usage_counters,
+)
 from collector.health.maintenance import MaintenanceWindow
 from collector.health.rack_types import RackStatus
 from collector.health.states import Verdict
@@ -68,7 +62,8 @@ _SECOND_NS = 1_000_000_000
 _DAY_NS = 86_400 * _SECOND_NS
 _FAR_BEHIND_NS = 3600 * _SECOND_NS
 """A clock that is this far behind the ledger is said to be wrong."""
-_LAST = 2**63 - 1
+_LARGEST = 2**63 - 1
+"""Largest number that SQLite stores (sqlite.org/datatype3.html)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +86,15 @@ class RackCounters:
 KEEP_DAYS = 400.0
 """How long the past is kept: a year, and a month to compare it with."""
 
+KEEP_MINUTES_DAYS = 7.0
+"""How long roll-ups of minutes are kept (chosen): a week, ten thousand of each rack; those of hours stay as
+long as everything else."""
+_MINUTE_SECONDS = 60
+_HOUR_SECONDS = 3600
 
-class Ledger:
-    """Keeps verdicts, node states, incidents, events, maintenance windows and counters of all racks.
+
+class Ledger(LedgerQueries):
+    """Keeps what was of all racks: verdicts, node states, incidents, events, maintenance, energy and tokens.
 
     What is recorded is at once in what is read, and on disk from the next `flush` on. Counters show what
     the last flush wrote, so that they do not run back over a crash; while the disk takes nothing they go on
@@ -101,8 +102,8 @@ class Ledger:
     durability, not the service: it is said once, and what waits is written when there is room. A file that
     turns out damaged is set aside.
 
-    Calls must not overlap; all but the constructor, `flush`, `keep_window`, `close` and the queries are in
-    memory only.
+    Calls must not overlap; all but the constructor, `flush`, what begins with `keep_` or `forget_`, `close`
+    and the queries are in memory only.
     """
 
     def __init__(
@@ -137,6 +138,8 @@ class Ledger:
         self._accounts: dict[str, RackAccount] = {}
         self._shown: dict[str, Counter[str]] = {}
         self._windows: dict[str, MaintenanceWindow] = {}
+        self._baselines: dict[str, str] = {}
+        self._rollups = KeptRollups()
         self._memories: dict[str, str] = {}
         self._written_memories: dict[str, str] = {}
         self._lock: BinaryIO | None = lock(path) if path is not None else None
@@ -164,6 +167,20 @@ class Ledger:
         if memory is not None:
             self._memories[status.rack] = json.dumps(memory, sort_keys=True)
 
+    def add_usage(self, rack: str, update: UsageUpdate, now_ns: int) -> None:
+        """Take in what changed of a rack's energy and tokens; it is on disk from the next `flush` on.
+
+        Args:
+            rack: The rack.
+            update: Increases of counters, and roll-ups as they are now.
+            now_ns: The present, as for `record`.
+        """
+        counters = self._account(rack).counters
+        for name, amount in update.counters.items():
+            # A counter is there from its first word on, and never runs back.
+            counters[name] = min(counters[name] + max(amount, 0), _LARGEST)
+        self._rollups.put(rack, update.rollups)
+
     def flush(self, now_ns: int) -> bool:
         """Write what was recorded to the disk; return whether it is there.
 
@@ -175,9 +192,11 @@ class Ledger:
             for rack, memory in self._memories.items()
             if self._written_memories.get(rack) != memory
         }
-        durable = self._store.commit((*_put_memories(changed), *self._totals()), now_ns)
+        rollups = self._rollups.statements()
+        durable = self._store.commit((*_put_memories(changed), *self._totals(), *rollups), now_ns)
         if durable:
             self._written_memories.update(changed)
+            self._rollups.written()
         self._shown = {rack: account.counters.copy() for rack, account in self._accounts.items()}
         return durable
 
@@ -197,6 +216,9 @@ class Ledger:
         """Forget what is older than is to be kept. To be called about once a day."""
         before = now_ns - self._keep_ns
         self._store.run(((statement, (before,)) for statement in PRUNE), now_ns)
+        minutes_before = now_ns - int(KEEP_MINUTES_DAYS * _DAY_NS)
+        kept = ((_MINUTE_SECONDS, minutes_before), (_HOUR_SECONDS, before))
+        self._store.run(((PRUNE_ROLLUPS, own) for own in kept), now_ns)
         self._store.run(((KEEP_NEWEST_EVENTS, (self._maximum_events,)),), now_ns)
         self._windows = {key: own for key, own in self._windows.items() if own.ends_ns >= before}
 
@@ -210,79 +232,41 @@ class Ledger:
             incidents=own[INCIDENTS],
         )
 
-    def availability(
-        self, rack: str, *, starts_ns: int, ends_ns: int, slo: float, min_block: int | None = None
-    ) -> Availability:
-        """Compute a rack's availability over a window.
+    def usage(self, rack: str) -> UsageCounters:
+        """Return the energy and tokens that were counted of a rack, as the last flush wrote them."""
+        return usage_counters(self._shown.get(rack, {}))
+
+    def rollups(
+        self, rack: str, length_seconds: int, starts_ns: int, ends_ns: int
+    ) -> tuple[StoredRollup, ...]:
+        """Return the roll-ups of a length that begin in a window, in order, as they were told last."""
+        rows = self._select(SELECT_ROLLUPS, rack, length=length_seconds, starts=starts_ns, ends=ends_ns)
+        found = {own.starts_ns: own for own in read_rollups(rows)}
+        for own in self._rollups.waiting(rack, length_seconds, starts_ns, ends_ns):
+            found[own.starts_ns] = own
+        return tuple(found[starts] for starts in sorted(found))
+
+    def baselines(self) -> tuple[str, ...]:
+        """Return the baselines that are kept, in the order of their ids."""
+        return tuple(self._baselines[own] for own in sorted(self._baselines))
+
+    def keep_baseline(self, identity: str, data: str, now_ns: int) -> bool:
+        """Keep a baseline, or its change, on disk at once; return whether it is there.
 
         Args:
-            rack: The rack.
-            starts_ns: Begin of the window, Unix nanoseconds.
-            ends_ns: End of the window.
-            slo: Share of time for which the rack should be available.
-            min_block: Block to judge the past anew for; None for the block that was asked for at each time.
+            identity: Its id.
+            data: What it says, in the words of who wrote it.
+            now_ns: The present.
         """
-        return compute_availability(
-            rack=rack,
-            starts_ns=starts_ns,
-            ends_ns=ends_ns,
-            slo=slo,
-            min_block=min_block,
-            verdicts=verdict_times(self.history(rack, starts_ns, ends_ns), starts_ns, ends_ns, min_block),
-            nodes=node_times(self.node_history(rack, starts_ns, ends_ns), starts_ns, ends_ns),
-            incidents=self._count_incidents(rack, starts_ns, ends_ns),
-        )
+        self._baselines[identity] = data
+        self._store.run(((PUT_BASELINE, (identity, data)),), now_ns)
+        return self.flush(now_ns)
 
-    def history(self, rack: str, starts_ns: int, ends_ns: int) -> tuple[VerdictInterval, ...]:
-        """Return the intervals of verdicts that a window touches, in order."""
-        rows = self._select(SELECT_VERDICTS, rack, starts=starts_ns, ends=ends_ns)
-        return tuple(own for own in read_verdicts(rows) if own.ends_ns > starts_ns)
-
-    def node_history(
-        self, rack: str, starts_ns: int, ends_ns: int, node: str | None = None
-    ) -> tuple[NodeInterval, ...]:
-        """Return the intervals of node states that a window touches, by node and in order."""
-        rows = self._select(SELECT_NODE_STATES, rack, node=node, starts=starts_ns, ends=ends_ns)
-        return tuple(read_node_states(rows))
-
-    def incidents(
-        self,
-        *,
-        rack: str | None = None,
-        node: str | None = None,
-        starts_ns: int = 0,
-        ends_ns: int = _LAST,
-        limit: int = 1000,
-    ) -> tuple[Incident, ...]:
-        """Return the incidents that a window touches, newest first."""
-        rows = self._select(SELECT_INCIDENTS, rack, node=node, starts=starts_ns, ends=ends_ns, limit=limit)
-        return tuple(read_incidents(rows))
-
-    def events(
-        self,
-        *,
-        rack: str | None = None,
-        node: str | None = None,
-        kind: str | None = None,
-        gpu_uuid: str | None = None,
-        starts_ns: int = 0,
-        ends_ns: int = _LAST,
-        before_id: int = _LAST,
-        limit: int = 100,
-    ) -> tuple[LedgerEvent, ...]:
-        """Return events, newest first. The next page is what comes before the last id of this one."""
-        rows = self._select(
-            SELECT_EVENTS,
-            rack,
-            node=node,
-            kind=kind,
-            gpu_uuid=gpu_uuid,
-            starts=starts_ns,
-            ends=ends_ns,
-            before=before_id,
-            limit=limit,
-        )
-        return tuple(read_events(rows))
+    def forget_baseline(self, identity: str, now_ns: int) -> bool:
+        """Forget a baseline, on disk at once; return whether that is so."""
+        self._baselines.pop(identity, None)
+        self._store.run(((FORGET_BASELINE, (identity,)),), now_ns)
+        return self.flush(now_ns)
 
     def windows(self) -> tuple[MaintenanceWindow, ...]:
         """Return the maintenance windows that are kept."""
@@ -334,6 +318,7 @@ class Ledger:
             states[rack][node] = state
         self._book = IncidentBook(read_incidents(ask(SELECT_LATEST_INCIDENTS)))
         self._windows = {own.id: own for own in read_windows(ask(SELECT_WINDOWS))}
+        self._baselines = dict(ask("SELECT id, data FROM baselines").fetchall())
         self._memories = dict(ask("SELECT rack, memory FROM memories").fetchall())
         self._written_memories = dict(self._memories)
         self._accounts = {
@@ -356,6 +341,8 @@ class Ledger:
             yield from account.restate(floors.get(rack, 0))
         yield from map(put_incident, self._book.latest())
         yield from map(put_window, self._windows.values())
+        yield from ((PUT_BASELINE, own) for own in self._baselines.items())
+        yield from self._rollups.restate()
         yield from _put_memories(self._memories)
         yield from self._totals()
 
@@ -375,10 +362,6 @@ class Ledger:
         return self._store.select(
             sql, {"rack": rack, **parameters}, self._heartbeat(rack or "", account), now_ns
         )
-
-    def _count_incidents(self, rack: str, starts_ns: int, ends_ns: int) -> IncidentCount:
-        rows = self._select(COUNT_INCIDENTS, rack, starts=starts_ns, ends=ends_ns)
-        return read_incident_count(rows[0]) if rows else IncidentCount()
 
     def _unlock(self) -> None:
         if self._lock is not None:

@@ -74,6 +74,10 @@ def _open(name: str) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_size_limit = 16777216")
         _check(connection)
         prepare(connection)
+    except UnicodeDecodeError as error:
+        # SQLite names what is damaged as it stands there, and Python cannot decode that.
+        connection.close()
+        raise _damage("its tables have names that are no text") from error
     except BaseException:
         connection.close()
         raise
@@ -83,9 +87,13 @@ def _open(name: str) -> sqlite3.Connection:
 def _check(connection: sqlite3.Connection) -> None:
     (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if verdict != "ok":
-        error = sqlite3.DatabaseError(str(verdict))
-        error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-        raise error
+        raise _damage(str(verdict))
+
+
+def _damage(what: str) -> sqlite3.DatabaseError:
+    error = sqlite3.DatabaseError(what)
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    return error
 
 
 def set_aside(path: Path, now_ns: int, why: str) -> Path:

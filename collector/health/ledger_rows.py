@@ -11,6 +11,7 @@ from collector.health.availability import IncidentCount, NodeInterval, VerdictIn
 from collector.health.incidents import Incident
 from collector.health.ledger_account import Statement, read_cliques, storable
 from collector.health.ledger_schema import PUT_WINDOW
+from collector.health.ledger_usage import StoredRollup
 from collector.health.maintenance import MaintenanceWindow
 from collector.health.states import NodeState, Verdict
 
@@ -59,6 +60,10 @@ SELECT_EVENTS = """
 """
 SELECT_WINDOWS = """
     SELECT id, rack, nodes, starts_ns, ends_ns, created_ns, reason, created_by FROM maintenance
+"""
+SELECT_ROLLUPS = """
+    SELECT length_seconds, starts_ns, data FROM rollups
+    WHERE rack = :rack AND length_seconds = :length AND starts_ns >= :starts AND starts_ns < :ends
 """
 
 Row = tuple[object, ...]
@@ -188,6 +193,16 @@ def read_windows(rows: Iterable[Row]) -> Iterator[MaintenanceWindow]:
             )
         except ValueError as error:
             _skipped("a maintenance window", error)
+
+
+def read_rollups(rows: Iterable[Row]) -> Iterator[StoredRollup]:
+    """Read rows of SELECT_ROLLUPS."""
+    for row in rows:
+        try:
+            length_seconds, starts_ns, data = row
+            yield StoredRollup(_number(length_seconds), _number(starts_ns), _text(data))
+        except ValueError as error:
+            _skipped("a roll-up", error)
 
 
 def put_window(window: MaintenanceWindow) -> Statement:

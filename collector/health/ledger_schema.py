@@ -9,7 +9,7 @@ from collector.health.states import NodeState, Verdict
 
 APPLICATION_ID = 0x5257_4C47
 """Marks the file as ours (`PRAGMA application_id`): "RWLG"."""
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Version of the tables (`PRAGMA user_version`)."""
 
 
@@ -25,7 +25,7 @@ _INTERVAL = """
     ends_ns INTEGER CHECK (ends_ns IS NULL OR (typeof(ends_ns) = 'integer' AND ends_ns >= starts_ns))
 """
 
-TABLES = (
+_TABLES_1 = (
     f"""
     CREATE TABLE verdicts (
         rack TEXT NOT NULL, {_INTERVAL},
@@ -83,6 +83,22 @@ TABLES = (
     "CREATE TABLE heartbeats (rack TEXT PRIMARY KEY, time_ns INTEGER NOT NULL) WITHOUT ROWID",
     "CREATE TABLE memories (rack TEXT PRIMARY KEY, memory TEXT NOT NULL) WITHOUT ROWID",
 )
+# Rows of one or two kilobytes are too large for WITHOUT ROWID (sqlite.org/withoutrowid.html, §4).
+_TABLES_2 = (
+    """
+    CREATE TABLE rollups (
+        rack TEXT NOT NULL,
+        length_seconds INTEGER NOT NULL CHECK (length_seconds > 0),
+        starts_ns INTEGER NOT NULL CHECK (typeof(starts_ns) = 'integer'),
+        data TEXT NOT NULL CHECK (typeof(data) = 'text'),
+        PRIMARY KEY (rack, length_seconds, starts_ns)
+    )
+    """,
+    "CREATE INDEX rollups_starts ON rollups (length_seconds, starts_ns)",
+    "CREATE TABLE baselines (id TEXT PRIMARY KEY, data TEXT NOT NULL)",
+)
+TABLES = {1: _TABLES_1, 2: _TABLES_2}
+"""The statements by which each version came out of the one before."""
 
 OPEN_VERDICT = """
     INSERT OR REPLACE INTO verdicts (rack, starts_ns, verdict, min_block, cliques) VALUES (?, ?, ?, ?, ?)
@@ -111,6 +127,12 @@ RAISE_COUNTER = """
 """
 PUT_HEARTBEAT = "INSERT OR REPLACE INTO heartbeats (rack, time_ns) VALUES (?, ?)"
 PUT_MEMORY = "INSERT OR REPLACE INTO memories (rack, memory) VALUES (?, ?)"
+PUT_ROLLUP = """
+    INSERT INTO rollups (rack, length_seconds, starts_ns, data) VALUES (?, ?, ?, ?)
+    ON CONFLICT (rack, length_seconds, starts_ns) DO UPDATE SET data = excluded.data
+"""
+PUT_BASELINE = "INSERT OR REPLACE INTO baselines (id, data) VALUES (?, ?)"
+FORGET_BASELINE = "DELETE FROM baselines WHERE id = ?"
 
 # What was open when a service ended held until its rack's last heartbeat; nothing is known of the time since.
 CLOSE_AT_HEARTBEAT = tuple(
@@ -129,11 +151,12 @@ PRUNE = (
     "DELETE FROM events WHERE time_ns < ?",
     "DELETE FROM maintenance WHERE ends_ns < ?",
 )
+PRUNE_ROLLUPS = "DELETE FROM rollups WHERE length_seconds = ? AND starts_ns < ?"
 KEEP_NEWEST_EVENTS = "DELETE FROM events WHERE id <= (SELECT max(id) FROM events) - ?"
 
 
 def prepare(connection: sqlite3.Connection) -> None:
-    """Make the tables in a new file, or accept those of an old one.
+    """Make the tables in a new file, or bring those of an old one to this version; nothing is lost.
 
     Raises:
         ConfigurationError: The file is another program's, or a newer rackwatt's.
@@ -149,11 +172,13 @@ def prepare(connection: sqlite3.Connection) -> None:
             f"{SCHEMA_VERSION}); update this one, or name another state_dir"
         )
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if tables or application:
+    ours = application == APPLICATION_ID and version in TABLES
+    if not ours and (tables or application):
         raise ConfigurationError("it is the SQLite database of another program; name another state_dir")
     connection.execute("BEGIN IMMEDIATE")
-    for statement in TABLES:
-        connection.execute(statement)
+    for number in range(version + 1 if ours else 1, SCHEMA_VERSION + 1):
+        for statement in TABLES[number]:
+            connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     connection.execute("COMMIT")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import random
 import resource
@@ -21,6 +20,7 @@ from collector.health import ledger_store
 from collector.health.ledger import Ledger
 from collector.health.maintenance import MaintenanceWindow
 from collector.health.states import Verdict
+from tests.faults.ledger_disks import damaged_files, durable, errors, fill, make_room, overwrite
 from tests.ledger_stories import Service, close_all, let_die, open_ledger
 from tests.rack_builders import DAY, HOUR, SECOND, T0
 
@@ -32,14 +32,6 @@ WINDOW = MaintenanceWindow("m1", "r01", (), T0 + HOUR, T0 + 2 * HOUR, T0)
 def path(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "ledger.sqlite"
     close_all()
-
-
-def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
-
-
-def damaged_files(path: Path) -> list[str]:
-    return sorted(own.name for own in path.parent.iterdir() if "damaged" in own.name)
 
 
 # --- kill -9 --------------------------------------------------------------------------------------------
@@ -60,7 +52,7 @@ def test_kill_loses_at_most_the_last_flush(path: Path, lines: int) -> None:
         writer.send_signal(signal.SIGKILL)
         flushed = (said.read().splitlines(keepends=True) or [flushed])[-1]
     assert writer.wait(30) == -signal.SIGKILL
-    flushed_ns, available_seconds, incidents = flushed.split()
+    flushed_ns, available_seconds, incidents, joules = flushed.split()
     ledger = open_ledger(path, T0)
     counters = ledger.counters("r01")
     assert counters.verdict_seconds[Verdict.AVAILABLE] >= float(available_seconds)
@@ -71,13 +63,14 @@ def test_kill_loses_at_most_the_last_flush(path: Path, lines: int) -> None:
     recorded = ledger.availability("r01", starts_ns=T0, ends_ns=T0 + 400 * DAY, slo=0.99)
     assert recorded.available_seconds == counters.verdict_seconds[Verdict.AVAILABLE]
     assert ledger.memory("r01")["observed_ns"] == intervals[-1].ends_ns
+    counted = ledger.usage("r01").energy_joules["gpu"]
+    assert counted >= float(joules)
+    # What one flush wrote is there as a whole: counters and roll-ups say the same.
+    minutes = ledger.rollups("r01", 60, 0, T0 + 400 * DAY)
+    assert sum(int(own.data) for own in minutes) == round(counted * 1000)
 
 
 # --- damage ---------------------------------------------------------------------------------------------
-
-
-def overwrite(path: Path) -> None:
-    path.write_bytes(b"this is no database at all " * 1000)
 
 
 def truncate(path: Path) -> None:
@@ -215,17 +208,6 @@ def test_a_file_that_is_removed_or_replaced_while_running_is_begun_anew(
 # --- a full disk ----------------------------------------------------------------------------------------
 
 
-def fill(ledger: Ledger) -> None:
-    """Let the file not grow any more, as on a full disk."""
-    connection = ledger._store._connection
-    (pages,) = connection.execute("PRAGMA page_count").fetchone()
-    connection.execute(f"PRAGMA max_page_count = {pages}")
-
-
-def make_room(ledger: Ledger) -> None:
-    ledger._store._connection.execute("PRAGMA max_page_count = 1000000")
-
-
 def flap(service: Service, times: int) -> None:
     """Let every node change its state so many times, so that the file has to grow."""
     for number in range(times):
@@ -235,10 +217,6 @@ def flap(service: Service, times: int) -> None:
             else:
                 service.rack.fail(node, "gpu_clock_events", "warn")
         service.run(5)
-
-
-def durable(ledger: Ledger) -> bool:
-    return ledger.durable
 
 
 def test_a_full_disk_costs_durability_not_the_service(path: Path, caplog: pytest.LogCaptureFixture) -> None:
