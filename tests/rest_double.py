@@ -6,12 +6,22 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from collector.efficiency.answer import Efficiency
+from collector.efficiency.baseline import Baseline
+from collector.efficiency.baselines import take_baselines
+from collector.efficiency.compute import compute_efficiency
+from collector.efficiency.figure import figure
+from collector.efficiency.fleet import FleetModel
+from collector.efficiency.price import Price
+from collector.efficiency.rollup import Rollup
 from collector.health.availability import Availability
 from collector.health.ledger_rows import LedgerEvent
 from collector.health.maintenance import Maintenance, MaintenanceWindow
 from collector.health.rack_types import DomainStatus, ExpectedRack, RackStatus
 from collector.model import Snapshot
+from collector.profiles import references
 from collector.rack.answers import GpuFound, NodeFound, Target, find_gpu, find_node
+from tests.efficiency_literals import ENDS_NS, MODEL, PRICE, STARTS_NS, USAGE, baseline, model, rollup
 from tests.exporter_snapshots import EMPTY
 from tests.rest_literals import NODES, NOW_NS, SECOND_NS, WINDOW, make_events, make_h01, make_r01
 
@@ -26,6 +36,11 @@ class ServiceDouble:
     newest: Snapshot = EMPTY
     maintenance: Maintenance = field(default_factory=lambda: Maintenance([WINDOW]))
     declared: int = 0
+    # 64 of 72 GPUs serve the model, 8 do nothing.
+    rollups: dict[str, Rollup] = field(
+        default_factory=lambda: {"r01": rollup({MODEL: model(gpus=64, gpu_watts=76_800.0)}), "h01": Rollup()}
+    )
+    known_baselines: dict[str, Baseline] = field(default_factory=lambda: {"b-1": baseline()})
     ledger_seconds: float = 0.0
 
     stale_after_seconds: float = 15.0
@@ -132,6 +147,51 @@ class ServiceDouble:
             and since_ns <= event.time_ns < until_ns
         ]
         return tuple(found[:limit])
+
+    async def efficiency(self, rack: str, window_seconds: float) -> Efficiency | None:
+        await asyncio.sleep(self.ledger_seconds)
+        if rack not in self.rollups:
+            return None
+        # Two racks write 10,000 tokens/s together; the baseline of one is 10,100.
+        two_racks = FleetModel(
+            generation_tokens=figure(3_000_000.0), racks=figure(2.0), saturation_ratio=figure(0.75)
+        )
+        usage = replace(USAGE, rack="h01", platform="hgx-h100", gpus=24, shelves_configured=False)
+        return compute_efficiency(
+            self.rollups[rack],
+            USAGE if rack == "r01" else usage,
+            starts_ns=STARTS_NS,
+            ends_ns=ENDS_NS,
+            price=PRICE if rack == "r01" else Price(),
+            references=references.load(),
+            baselines=self.known_baselines.values(),
+            fleet={MODEL: two_racks},
+        )
+
+    async def baselines(self, rack: str | None = None) -> tuple[Baseline, ...]:
+        await asyncio.sleep(self.ledger_seconds)
+        found = [each for each in self.known_baselines.values() if rack in (None, each.rack)]
+        return tuple(sorted(found, key=lambda each: each.recorded_ns, reverse=True))
+
+    async def record_baseline(
+        self, rack: str, *, window_seconds: float, model: str | None, note: str, created_by: str
+    ) -> tuple[Baseline, ...]:
+        measured = await self.efficiency(rack, window_seconds)
+        assert measured is not None
+        self.declared += 1
+        recorded = take_baselines(
+            measured,
+            model,
+            recorded_ns=NOW_NS,
+            note=note,
+            created_by=created_by,
+            make_id=lambda: f"b-new{self.declared}",
+        )
+        self.known_baselines |= {each.id: each for each in recorded}
+        return recorded
+
+    async def forget_baseline(self, baseline_id: str) -> Baseline | None:
+        return self.known_baselines.pop(baseline_id, None)
 
     def maintenance_windows(self, rack: str | None = None) -> tuple[MaintenanceWindow, ...]:
         return self.maintenance.windows(rack)

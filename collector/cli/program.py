@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from collector.cli import agent, check, demo, metrics, rack, release, resume
+from collector.cli import agent, baseline, check, dashboards, demo, metrics, rack, release, resume
 from collector.cli.arguments import Formatter
 from collector.errors import ConfigurationError, InstallationError, RackwattError
 
@@ -43,10 +43,12 @@ COMMANDS = (
     Command("agent", agent.SUMMARY, agent.EXAMPLES, agent.add_arguments, agent.run),
     Command("rack", rack.SUMMARY, rack.EXAMPLES, rack.add_arguments, rack.run),
     Command("demo", demo.SUMMARY, demo.EXAMPLES, demo.add_arguments, demo.run),
+    Command("baseline", baseline.SUMMARY, baseline.EXAMPLES, baseline.add_arguments, baseline.run),
     Command("release", release.SUMMARY, release.EXAMPLES, release.add_arguments, release.run),
     Command("resume", resume.SUMMARY, resume.EXAMPLES, resume.add_arguments, resume.run),
     Command("check", check.SUMMARY, check.EXAMPLES, check.add_arguments, check.run),
     Command("metrics", metrics.SUMMARY, metrics.EXAMPLES, metrics.add_arguments, metrics.run),
+    Command("dashboards", dashboards.SUMMARY, dashboards.EXAMPLES, dashboards.add_arguments, dashboards.run),
 )
 
 EXAMPLES = """\

@@ -18,6 +18,7 @@ from collector.profiles.schema import (
     PlatformInfoSupport,
     Profile,
     RackProfile,
+    ServingProfile,
 )
 from collector.profiles.toml_reader import parse_profile
 
@@ -31,6 +32,7 @@ __all__ = [
     "PlatformInfoSupport",
     "Profile",
     "RackProfile",
+    "ServingProfile",
     "for_product_name",
     "load",
     "names",

@@ -217,6 +217,27 @@ class FabricProfile:
 
 
 @dataclass(frozen=True, slots=True)
+class ServingProfile:
+    """What a GPU of the platform does in serving: one published measurement, and its conditions.
+
+    Attributes:
+        model: Model that was served, as its publisher names it.
+        prompt_tokens: Length of a prompt.
+        generation_tokens: Length of a generation.
+        tokens_per_second_per_gpu: Throughput of one GPU, prompt and generation tokens together.
+        seconds_per_output_token: Mean time from one token of a request to the next at that throughput.
+        provisioned_watts_per_gpu: Power that is built for each GPU, with CPU, network and facility.
+    """
+
+    model: str
+    prompt_tokens: int
+    generation_tokens: int
+    tokens_per_second_per_gpu: float
+    seconds_per_output_token: float
+    provisioned_watts_per_gpu: float
+
+
+@dataclass(frozen=True, slots=True)
 class Capabilities:
     """What the platform reports at all.
 
@@ -254,6 +275,7 @@ class Profile:
         nvlink: NVLink of one GPU.
         fabric: The fabric as NVML shows it.
         capabilities: What the platform reports at all.
+        serving: What it does in serving.
         module: The superchip module, absent on HGX.
         rack: The rack, absent where a node is its own NVLink domain.
     """
@@ -266,5 +288,6 @@ class Profile:
     nvlink: NvLinkProfile
     fabric: FabricProfile
     capabilities: Capabilities
+    serving: ServingProfile
     module: ModuleProfile | None = None
     rack: RackProfile | None = None

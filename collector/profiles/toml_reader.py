@@ -8,9 +8,12 @@ import types
 import typing
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import TypeVar
 
 from collector.errors import ConfigurationError
 from collector.profiles.schema import Profile
+
+Record = TypeVar("Record")
 
 
 def parse_profile(table: Mapping[str, object], where: str) -> Profile:
@@ -26,10 +29,27 @@ def parse_profile(table: Mapping[str, object], where: str) -> Profile:
     Raises:
         ConfigurationError: A key is unknown or missing, or a value has the wrong type.
     """
-    profile = _parse_record(Profile, table, where)
-    if not isinstance(profile, Profile):  # pragma: no cover - _parse_record builds what it is asked for
-        raise TypeError(type(profile).__name__)
-    return profile
+    return parse_record(Profile, table, where)
+
+
+def parse_record(record: type[Record], table: Mapping[str, object], where: str) -> Record:
+    """Turn a parsed TOML table into a dataclass.
+
+    Args:
+        record: The dataclass; its fields are the keys.
+        table: The table.
+        where: What it is, for messages.
+
+    Returns:
+        The dataclass, filled.
+
+    Raises:
+        ConfigurationError: A key is unknown or missing, or a value has the wrong type.
+    """
+    built = _parse_record(record, table, where)
+    if not isinstance(built, record):  # pragma: no cover - _parse_record builds what it is asked for
+        raise TypeError(type(built).__name__)
+    return built
 
 
 def _parse_record(record: type, table: Mapping[str, object], where: str) -> object:

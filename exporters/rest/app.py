@@ -14,12 +14,24 @@ from exporters.rest import authentication, index, problems
 from exporters.rest.context import Context
 from exporters.rest.middleware import Edge
 from exporters.rest.protocol import RackAnswers
-from exporters.rest.routes import discovery, history, later, maintenance, nodes, probes, racks
+from exporters.rest.routes import (
+    baselines,
+    discovery,
+    efficiency,
+    history,
+    later,
+    maintenance,
+    nodes,
+    probes,
+    racks,
+)
 from exporters.rest.settings import MAX_BODY_BYTES, RestSettings
 
 ROUTERS = (
     racks.router,
     history.router,
+    efficiency.router,
+    baselines.router,
     nodes.router,
     maintenance.router,
     discovery.router,
@@ -30,7 +42,8 @@ ROUTERS = (
 """What is served, in the order of the documentation."""
 
 _DESCRIPTION = """\
-Whether each rack can be used as the unit that jobs need, what to avoid and why, and what to do about it.
+Whether each rack can be used as the unit that jobs need, what to avoid and why, and what to do about it; and
+how many tokens each joule buys.
 
 Every body says when its state was evaluated (`observed_at`) and from which age it must not be acted upon
 (`stale_after_s`). What is not known is null, never zero. A rack that is not available is a good answer: 200.
@@ -66,7 +79,7 @@ def create_app(
     """
     app = _Application(
         title="rackwatt",
-        summary="Rack availability, health and history",
+        summary="Rack availability, health, history and efficiency",
         description=_DESCRIPTION,
         version=version("rackwatt"),
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},

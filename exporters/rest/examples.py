@@ -7,7 +7,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from exporters.rest.examples_efficiency import BASELINE, EFFICIENCY
+from exporters.rest.models.baselines import BaselineBody, BaselinesBody
 from exporters.rest.models.discovery import TargetGroups
+from exporters.rest.models.efficiency import EfficiencyBody
 from exporters.rest.models.history import AvailabilityBody, EventsBody
 from exporters.rest.models.maintenance import WindowBody, WindowsBody
 from exporters.rest.models.nodes import GpuBody, NodeBody, NodesBody
@@ -234,6 +237,9 @@ EXAMPLES: Mapping[type[BaseModel], object] = {
         "mtbf_h": 1846.0,
         "mttr_h": 5.2,
     },
+    EfficiencyBody: {**_ENVELOPE, **EFFICIENCY},
+    BaselinesBody: {**_ENVELOPE, "baselines": [BASELINE]},
+    BaselineBody: {**_ENVELOPE, **BASELINE},
     EventsBody: {
         **_ENVELOPE,
         "events": [

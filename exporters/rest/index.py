@@ -39,6 +39,7 @@ _ENDPOINTS = (
     ("/v1/racks", "every rack and its verdict"),
     ("/v1/racks/{rack}/health", "what can be used, what not, why, what to do"),
     ("/v1/racks/{rack}/availability?window=30d", "for how much of a month it was available"),
+    ("/v1/racks/{rack}/efficiency?window=5m", "tokens for each joule, costs, interactivity"),
     ("/v1/racks/{rack}/nodes", "every node with its reasons"),
     ("/v1/domains", "NVLink domains and cliques"),
     ("/v1/events", "what happened, newest first"),

@@ -27,6 +27,7 @@ Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 RackName = Annotated[Name, Path(description="Name of the rack.")]
 NodeName = Annotated[Name, Path(description="Name of the node.")]
 GpuUuid = Annotated[Name, Path(description="UUID of the GPU, as NVML gives it.")]
+BaselineId = Annotated[Name, Path(description="Id of the baseline.")]
 WindowId = Annotated[Name, Path(description="Id of the maintenance window.")]
 
 _DURATION = re.compile(r"([0-9]{1,9})([smhd])")
@@ -72,6 +73,10 @@ def _window(text: str) -> str:
     if not SHORTEST_WINDOW_SECONDS <= duration_seconds(text) <= LONGEST_WINDOW_SECONDS:
         raise ValueError(f"{text} is out of bounds: 1m to 400d is allowed")
     return text
+
+
+Window = Annotated[Duration, AfterValidator(_window)]
+"""A window back from now, as it was written."""
 
 
 class _Query(BaseModel):
@@ -122,11 +127,25 @@ class AvailabilityQuery(_Query):
     """Of a rack's availability."""
 
     window: Annotated[
-        Duration,
-        AfterValidator(_window),
+        Window,
         Field(description="How far back from now, such as `12h` or `30d`; 1m to 400d.", examples=["30d"]),
     ] = "30d"
     min_block: MinBlock = None
+
+
+class EfficiencyQuery(_Query):
+    """Of a rack's efficiency."""
+
+    window: Annotated[
+        Window,
+        Field(description="How far back from now, such as `5m` or `30d`; 1m to 400d.", examples=["5m"]),
+    ] = "5m"
+
+
+class BaselinesQuery(_Query):
+    """Of baselines."""
+
+    rack: Annotated[Name | None, Field(description="Only of this rack.")] = None
 
 
 class NodeQuery(_Query):

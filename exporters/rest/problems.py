@@ -114,6 +114,18 @@ def documented(*statuses: HTTPStatus) -> dict[int | str, dict[str, Any]]:
     }
 
 
+WRITE_REFUSED = documented(
+    HTTPStatus.BAD_REQUEST,
+    HTTPStatus.UNAUTHORIZED,
+    HTTPStatus.FORBIDDEN,
+    HTTPStatus.NOT_FOUND,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    HTTPStatus.UNPROCESSABLE_ENTITY,
+    HTTPStatus.SERVICE_UNAVAILABLE,
+)
+"""What every route that writes may answer instead."""
+
+
 def shown(text: str) -> str:
     """Quote foreign text for a message: one line, printable, bounded."""
     cut = text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 3] + "..."

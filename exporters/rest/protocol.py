@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from collector.efficiency.answer import Efficiency
+from collector.efficiency.baseline import Baseline
 from collector.health.availability import Availability
 from collector.health.ledger_rows import LedgerEvent
 from collector.health.maintenance import MaintenanceWindow
@@ -107,5 +109,23 @@ class Planned(Protocol):
         """End a window now; None if there is none of this id."""
 
 
-class RackAnswers(Present, Past, Planned, Protocol):
+class Measured(Protocol):
+    """What tokens took, from the ledger, and the baselines that were recorded of it."""
+
+    async def efficiency(self, rack: str, window_seconds: float) -> Efficiency | None:
+        """Compute a rack's efficiency over the whole minutes until now; None if there is no such rack."""
+
+    async def baselines(self, rack: str | None = None) -> tuple[Baseline, ...]:
+        """Return the baselines, of one rack or of all, newest first."""
+
+    async def record_baseline(
+        self, rack: str, *, window_seconds: float, model: str | None, note: str, created_by: str
+    ) -> tuple[Baseline, ...]:
+        """Record what a rack did; raises ConfigurationError where that is no baseline, and says why."""
+
+    async def forget_baseline(self, baseline_id: str) -> Baseline | None:
+        """Forget a baseline, and return what it was; None if there is none of this id."""
+
+
+class RackAnswers(Present, Past, Planned, Measured, Protocol):
     """A rack service, as the REST interface sees it."""

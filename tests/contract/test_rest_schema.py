@@ -26,7 +26,7 @@ from exporters.rest.settings import RestSettings
 from tests.rest_double import ServiceDouble
 from tests.rest_literals import TOKEN
 
-KNOWN = {"rack": "r01", "node": "n07", "gpu_uuid": "GPU-n07-2", "window_id": "m-1"}
+KNOWN = {"rack": "r01", "node": "n07", "gpu_uuid": "GPU-n07-2", "window_id": "m-1", "baseline_id": "b-1"}
 
 schema = schemathesis.openapi.from_asgi("/openapi.json", create_app(ServiceDouble(), RestSettings()))
 

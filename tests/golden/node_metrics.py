@@ -17,6 +17,7 @@ from collector.sources.nvml.library import NvmlLibrary
 from collector.sources.nvml.options import PlatformHint, ReaderOptions
 from collector.sources.nvml.reader import NvmlReader
 from exporters.prometheus import Exposition, TextFormat
+from tests.feeds import ScriptedFeed
 
 WALL_NS = 1_764_505_200_000_000_000  # 2025-11-30T12:20:00Z
 START_SECONDS = 1000.0
@@ -41,16 +42,18 @@ class GoldenNode:
     Attributes:
         platform: Name of its profile.
         faults: What goes wrong, as on the command line.
+        serves: Whether a serving engine runs on it.
         format: Which exposition.
     """
 
     platform: str
     faults: tuple[str, ...]
+    serves: bool
     format: TextFormat
 
 
-_GB300 = ("gb300-nvl72", ("link_down:gpu=1,link=4,start=3",))
-_H100 = ("hgx-h100", ("gpu_lost:gpu=2,start=5",))
+_GB300 = ("gb300-nvl72", ("link_down:gpu=1,link=4,start=3",), True)
+_H100 = ("hgx-h100", ("gpu_lost:gpu=2,start=5",), False)
 
 NODES: Mapping[str, GoldenNode] = {
     "gb300-nvl72.txt": GoldenNode(*_GB300, TextFormat.PLAIN),
@@ -80,7 +83,8 @@ def render(name: str) -> str:
     hint = PlatformHint(profile.name, profile.gpus_per_node)
     options = ReaderOptions(platforms={profile.gpu.product_name: hint})
     reader = NvmlReader(lambda: NvmlLibrary(node.library), options, monotonic=clock, wall_ns=wall_ns)
-    assembly = Assembly(Names("r01", "n01"), HOST, Deadlines(), monotonic=clock, wall_ns=wall_ns)
+    feeds = [ScriptedFeed()] if golden.serves else []
+    assembly = Assembly(Names("r01", "n01"), HOST, Deadlines(), monotonic=clock, wall_ns=wall_ns, feeds=feeds)
     exposition = Exposition()
     for _ in range(STEPS):
         clock.advance(1.0)

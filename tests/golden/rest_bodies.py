@@ -12,7 +12,10 @@ from tests.rest_double import ServiceDouble
 
 BODIES: Mapping[str, str] = {
     "availability.json": "/v1/racks/r01/availability?window=30d&min_block=16",
+    "baselines.json": "/v1/baselines",
     "domains.json": "/v1/domains",
+    "efficiency.json": "/v1/racks/r01/efficiency",
+    "efficiency_of_an_unwatched_rack.json": "/v1/racks/h01/efficiency?window=1h",
     "events.json": "/v1/events?limit=3",
     "gpu.json": "/v1/gpus/GPU-n07-2",
     "health.json": "/v1/racks/r01/health",

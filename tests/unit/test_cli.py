@@ -17,7 +17,7 @@ from collector.cli import agent, main, program, reader, simulation
 from collector.config import AgentConfiguration
 from collector.simulator import WORKLOADS, FaultKind
 
-COMMANDS = ("agent", "rack", "demo", "release", "resume", "check", "metrics")
+COMMANDS = ("agent", "rack", "demo", "baseline", "release", "resume", "check", "metrics")
 
 
 def rackwatt(
@@ -98,7 +98,7 @@ MISUSE = {
     "unknown command": (
         ["agnet"],
         "rackwatt: error: argument COMMAND: invalid choice: 'agnet'"
-        " (choose from 'agent', 'rack', 'demo', 'release', 'resume', 'check', 'metrics')",
+        " (choose from 'agent', 'rack', 'demo', 'baseline', 'release', 'resume', 'check', 'metrics')",
     ),
     "unknown argument": (["check", "--jason"], "rackwatt: error: unrecognized arguments: --jason"),
     "argument cut short": (["check", "--js"], "rackwatt: error: unrecognized arguments: --js"),

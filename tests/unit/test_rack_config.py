@@ -12,6 +12,7 @@ from collector.cli.rack_compose import service_settings
 from collector.config import Listen, RackConfiguration, RackEntry, load_rack_service, parse_rack_service
 from collector.config.rack_schema import AgentAuthentication, AgentEntry, PriceSetting, RedfishSetting
 from collector.config.rack_sections import rack_service_section
+from collector.efficiency.price import Price
 from collector.errors import ConfigurationError
 from collector.health.rack_types import ExpectedRack
 from collector.sources.peers import PeerAddress
@@ -60,6 +61,12 @@ BMC = RedfishSetting(
 
 def parse(text: str) -> RackConfiguration:
     return parse_rack_service(text.encode(), "f.yaml")
+
+
+def without_secrets(text: str) -> str:
+    """The same file without what names a file with a secret."""
+    text = text.replace("agent_auth: {bearer_token_file: /etc/rackwatt/agent.token}\n", "")
+    return re.sub(r"user: monitor, password_file: /[a-z.]+(, )?", "", text)
 
 
 def rack(*lines: str) -> str:
@@ -253,6 +260,10 @@ MISTAKES = {
         rack("    redfish: https://shelf-1"),
         'f.yaml:5:14: racks.r01.redfish: expected a list such as [{url: "https://shelf-1"}], found',
     ),
+    "a shelf with a path": (
+        rack("    redfish: [{url: 'https://b/redfish/v1'}]"),
+        "f.yaml:5:21: racks.r01.redfish.url: 'https://b/redfish/v1': Redfish begins at",
+    ),
     "a shelf twice": (
         rack("    redfish: [{url: 'https://b'}, {url: 'https://b/'}]"),
         "f.yaml:2:3: racks: the power shelf 'https://b' stands 2 times; once is right",
@@ -332,9 +343,7 @@ def test_a_missing_file_is_told() -> None:
 
 
 def test_platforms_add_what_they_know() -> None:
-    settings = service_settings(
-        parse(WHOLE.replace("agent_auth: {bearer_token_file: /etc/rackwatt/agent.token}\n", ""))
-    )
+    settings = service_settings(parse(without_secrets(WHOLE)))
     assert settings.racks == (
         ExpectedRack(
             rack="r01",
@@ -344,6 +353,7 @@ def test_platforms_add_what_they_know() -> None:
             min_block=3,
             slo=0.995,
             gpus_per_node=4,
+            modules_per_node=2,
             rack_wide_fabric=True,
         ),
         ExpectedRack(
@@ -351,6 +361,7 @@ def test_platforms_add_what_they_know() -> None:
             platform="hgx-h100",
             nodes=("hgx-1.example.com",),
             gpus_per_node=8,
+            modules_per_node=0,
             rack_wide_fabric=False,
         ),
     )
@@ -358,10 +369,35 @@ def test_platforms_add_what_they_know() -> None:
     assert (settings.poll_seconds, settings.witness_port, settings.token) == (2.0, 22, None)
 
 
+def test_prices_of_a_rack_go_before_those_of_all() -> None:
+    prices = service_settings(parse(without_secrets(WHOLE))).prices
+    assert prices["r01"] == Price(gpu_hour_usd=3.3, kwh_usd=0.1, pue=1.2, gpu_hour_includes_energy=False)
+    assert prices["h01"] == Price(gpu_hour_usd=3.3, kwh_usd=0.08, pue=1.2, gpu_hour_includes_energy=True)
+
+
+def test_shelves_and_bmcs_are_asked_as_somebody(tmp_path: Path) -> None:
+    path = tmp_path / "password"
+    path.write_text("shelves-only\n")
+    path.chmod(0o600)
+    text = re.sub(r"agent_auth: .*\n", "", WHOLE).replace("/bmc.password", str(path))
+    settings = service_settings(parse(text.replace("password_file: /p", f"password_file: {path}")))
+    first, second = settings.shelves["r01"]
+    assert (first.name, first.user, first.ca_file) == ("shelf-1", "monitor", "/etc/rackwatt/ca.pem")
+    assert first.password is not None
+    assert first.password() == "shelves-only"
+    assert (second.name, second.user, second.password) == ("127.0.0.1:8080", "", None)
+    assert settings.shelves["h01"] == ()
+    assert settings.redfish_seconds == 10.0
+    (bmc,) = settings.bmcs
+    assert (bmc.rack, bmc.node, bmc.system, bmc.redfish.url) == ("r01", "n03", "System_0", "https://bmc-3")
+    assert "shelves-only" not in repr(settings)
+
+
 def test_the_token_for_agents_comes_from_its_file(tmp_path: Path) -> None:
     path = tmp_path / "agent.token"
     path.write_text("agents-only\n")
     path.chmod(0o600)
-    settings = service_settings(parse(WHOLE.replace("/etc/rackwatt/agent.token", str(path))))
+    text = re.sub(r"user: monitor, password_file: /[a-z.]+(, )?", "", WHOLE)
+    settings = service_settings(parse(text.replace("/etc/rackwatt/agent.token", str(path))))
     assert settings.token is not None
     assert settings.token() == "agents-only"

@@ -37,8 +37,19 @@ NAMES = [
     "rack_node_operating_seconds_total",
     "rack_node_down_seconds_total",
     "rack_incidents_total",
+    "rack_energy_joules_total{domain}",
+    "rack_energy_error_joules_total{domain}",
+    "rack_idle_energy_joules_total{domain}",
+    "rack_power_watts{domain}",
+    "rack_energy_coverage_ratio{domain}",
+    "rack_llm_endpoints_expected",
+    "rack_llm_endpoints_up",
+    "rack_llm_tokens_total{model,phase}",
+    "rack_gpu_hour_usd",
+    "rack_electricity_usd_per_kwh",
+    "rack_pue_ratio",
 ]
-"""CONTRACTS §2, "Of the rack service", without energy, tokens and prices."""
+"""CONTRACTS §2, "Of the rack service", and the error of energy, idle energy and tokens of the rack (0028)."""
 
 
 def parse_plain(text: str) -> list[Metric]:

@@ -29,7 +29,11 @@ STATE = (
     *("/v1/racks", "/v1/racks/r01", "/v1/racks/r01/health", "/v1/racks/r01/health?min_block=3"),
     *("/v1/racks/r01/nodes", "/v1/nodes/n07", "/v1/gpus/GPU-n07-2", "/v1/domains"),
 )
-JSON = (*STATE, "/v1/racks/r01/availability", "/v1/events", "/v1/maintenance", "/v1/maintenance/m-1")
+JSON = (
+    *STATE,
+    *("/v1/racks/r01/availability", "/v1/racks/r01/efficiency", "/v1/baselines"),
+    *("/v1/events", "/v1/maintenance", "/v1/maintenance/m-1"),
+)
 ALL = (*JSON, "/sd/prometheus", "/metrics", "/-/healthy", "/-/ready", "/", "/openapi.json")
 
 

@@ -52,7 +52,6 @@ def test_a_rack_that_is_not_there_is_said_beside_those_that_are(path: str) -> No
     ("path", "what"),
     [
         ("/v1/racks/r01/verification", "Verification"),
-        ("/v1/racks/r01/efficiency?window=1h", "Efficiency"),
         ("/v1/topology?format=slurm-yaml", "The topology"),
     ],
 )

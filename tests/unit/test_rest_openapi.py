@@ -16,6 +16,7 @@ from collector import catalog
 from collector.catalog.checks import GPU_CHECKS, NODE_CHECKS
 from exporters.rest.app import create_app
 from exporters.rest.examples import EXAMPLES
+from exporters.rest.models.baselines import BaselineRequest
 from exporters.rest.models.maintenance import WindowRequest
 from exporters.rest.problems import Problem
 from exporters.rest.settings import RestSettings
@@ -28,9 +29,10 @@ DOCUMENT: dict[str, Any] = ask(APP, "/openapi.json").json()
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "rest"
 
-# CONTRACTS §5, without what later issues bring.
+# CONTRACTS §5, without what comes later; and baselines, which it does not have.
 PATHS = {
     *("/v1/racks", "/v1/racks/{rack}", "/v1/racks/{rack}/health", "/v1/racks/{rack}/availability"),
+    *("/v1/racks/{rack}/efficiency", "/v1/baselines", "/v1/baselines/{baseline_id}"),
     *("/v1/racks/{rack}/nodes", "/v1/nodes/{node}", "/v1/gpus/{gpu_uuid}", "/v1/domains", "/v1/events"),
     *("/v1/maintenance", "/v1/maintenance/{window_id}", "/sd/prometheus", "/metrics"),
     *("/-/healthy", "/-/ready"),
@@ -79,7 +81,7 @@ def test_an_example_is_what_its_schema_allows(body: type[BaseModel]) -> None:
     assert json.loads(body.model_validate(example).model_dump_json()) == example
 
 
-@pytest.mark.parametrize("model", [Problem, WindowRequest])
+@pytest.mark.parametrize("model", [Problem, WindowRequest, BaselineRequest])
 def test_examples_of_problems_and_requests_are_right(model: type[BaseModel]) -> None:
     schema = DOCUMENT["components"]["schemas"][model.__name__]
     assert schema["examples"]
@@ -121,7 +123,12 @@ def test_errors_are_problems_everywhere() -> None:
 
 def test_only_writes_ask_for_the_token() -> None:
     secured = {(method, path) for path, method, operation in operations() if operation.get("security")}
-    assert secured == {("post", "/v1/maintenance"), ("delete", "/v1/maintenance/{window_id}")}
+    assert secured == {
+        ("post", "/v1/maintenance"),
+        ("delete", "/v1/maintenance/{window_id}"),
+        ("post", "/v1/baselines"),
+        ("delete", "/v1/baselines/{baseline_id}"),
+    }
 
 
 @pytest.mark.parametrize("name", BODIES)

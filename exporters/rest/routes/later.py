@@ -23,13 +23,6 @@ async def get_verification(own: Own, rack: RackName) -> Response:
     raise ProblemError(HTTPStatus.NOT_FOUND, _LATER.format("Verification"))
 
 
-@router.get("/v1/racks/{rack}/efficiency")
-async def get_efficiency(own: Own, rack: RackName) -> Response:
-    """Answer that efficiency comes later."""
-    own.rack(rack)
-    raise ProblemError(HTTPStatus.NOT_FOUND, _LATER.format("Efficiency"))
-
-
 @router.get("/v1/topology")
 async def get_topology() -> Response:
     """Answer that the topology comes later."""

@@ -15,21 +15,11 @@ from exporters.rest.authentication import admitted
 from exporters.rest.context import Context, Own
 from exporters.rest.models.maintenance import WindowBody, WindowPart, WindowRequest, WindowsBody
 from exporters.rest.parameters import WindowId, WindowsQuery, duration_seconds, unix_nanoseconds
-from exporters.rest.problems import ProblemError, documented, shown
+from exporters.rest.problems import WRITE_REFUSED, ProblemError, documented, shown
 from exporters.rest.views import maintenance as views
 from exporters.rest.views.common import SECOND_NS
 
 router = APIRouter(tags=["maintenance"])
-
-_REFUSED = documented(
-    HTTPStatus.BAD_REQUEST,
-    HTTPStatus.UNAUTHORIZED,
-    HTTPStatus.FORBIDDEN,
-    HTTPStatus.NOT_FOUND,
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    HTTPStatus.UNPROCESSABLE_ENTITY,
-    HTTPStatus.SERVICE_UNAVAILABLE,
-)
 
 _MAY_COUNT = " What was asked for may count already: see /v1/maintenance before you try again."
 
@@ -63,7 +53,8 @@ async def get_window(request: Request, own: Own, window_id: WindowId) -> Respons
     "/v1/maintenance",
     status_code=HTTPStatus.CREATED,
     dependencies=[Depends(admitted)],
-    responses=examples.answers(WindowBody, HTTPStatus.CREATED, "Declared; Location names it.") | _REFUSED,
+    responses=examples.answers(WindowBody, HTTPStatus.CREATED, "Declared; Location names it.")
+    | WRITE_REFUSED,
 )
 async def declare(request: Request, own: Own, wanted: WindowRequest) -> Response:
     """Declare maintenance of a rack, or of some of its nodes.
@@ -94,7 +85,7 @@ async def declare(request: Request, own: Own, wanted: WindowRequest) -> Response
 @router.delete(
     "/v1/maintenance/{window_id}",
     dependencies=[Depends(admitted)],
-    responses=examples.answers(WindowBody, description="Ended, as it is now.") | _REFUSED,
+    responses=examples.answers(WindowBody, description="Ended, as it is now.") | WRITE_REFUSED,
 )
 async def end(request: Request, own: Own, window_id: WindowId) -> Response:
     """End declared maintenance now; one that has not begun never will. It stays listed."""
