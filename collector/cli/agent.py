@@ -53,7 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="which compute tray, from 0; it is called n01, n02 ... (default: 0)",
     )
     simulation.add_argument(
-        "--workload", metavar="NAME", help="idle, prefill, decode or training (default: decode)"
+        "--workload",
+        metavar="NAME",
+        help="idle, prefill, decode or training (default: decode); idle and decode have a serving engine",
     )
     simulation.add_argument(
         "--fault",
@@ -61,7 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         help="KIND:NAME=VALUE,... with gpu, link, code, start and duration in seconds; may be repeated."
-        " Kinds: gpu_lost, link_down, call_hangs, xid, ecc_uncorrectable, thermal_slowdown, driver_unloaded",
+        " Kinds: gpu_lost, link_down, call_hangs, xid, ecc_uncorrectable, thermal_slowdown, driver_unloaded,"
+        " engine_restart",
     )
 
 

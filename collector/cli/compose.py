@@ -13,6 +13,7 @@ from pathlib import Path
 
 from collector.agent import Agent, Naming
 from collector.cli import reader as reader_command
+from collector.cli.feeds import open_feeds
 from collector.cli.signals import stop_on_signals
 from collector.cli.simulation import Simulation, open_simulated, open_simulated_log
 from collector.config import AgentConfiguration, Listen, choose_state_directory
@@ -188,22 +189,24 @@ def _state_directory(plan: Plan, stack: ExitStack) -> Path:
 
 async def _run(plan: Plan, state_directory: Path) -> int:
     configuration = plan.configuration
-    store = StateStore(state_directory)
-    source = make_source(plan, store)
-    agent = Agent(
-        source,
-        _exporters(plan),
-        naming=Naming(configuration.rack, configuration.node),
-        host=describe_host(simulated=plan.simulation is not None),
-        store=store,
-        deadlines=Deadlines.for_period(configuration.sampling.fast_seconds),
-        kernel_log=make_kernel_log(plan),
-        control=ControlSocket(state_directory / SOCKET_NAME, ReleaseSwitch(source)),
-        checker=make_checker(configuration),
-    )
     stop = asyncio.Event()
     stop_on_signals(stop, asyncio.get_running_loop(), _logger)
-    await agent.run(stop)
+    async with open_feeds(configuration, plan.simulation) as feeds:
+        store = StateStore(state_directory)
+        source = make_source(plan, store)
+        agent = Agent(
+            source,
+            _exporters(plan),
+            naming=Naming(configuration.rack, configuration.node),
+            host=describe_host(simulated=plan.simulation is not None),
+            store=store,
+            deadlines=Deadlines.for_period(configuration.sampling.fast_seconds),
+            feeds=feeds,
+            kernel_log=make_kernel_log(plan),
+            control=ControlSocket(state_directory / SOCKET_NAME, ReleaseSwitch(source)),
+            checker=make_checker(configuration),
+        )
+        await agent.run(stop)
     _logger.info("stopped")
     return 0
 

@@ -12,10 +12,13 @@ from collector import profiles
 from collector.cli.rack_process import allow_open_files, spare_what_lasts
 from collector.cli.signals import stop_on_signals
 from collector.config import Listen, RackConfiguration, RackEntry, choose_state_directory
+from collector.config.rack_schema import PriceSetting, RedfishSetting
+from collector.efficiency.price import Price
 from collector.health.rack_types import ExpectedRack
 from collector.rack import RackService, RackServiceSettings
 from collector.rack.records import Records
 from collector.sources.peers import PeerAddress
+from collector.sources.redfish import BmcTarget, RedfishTarget, default_name
 from collector.token_file import TokenFile
 from exporters.rest.server import RestServer
 from exporters.rest.settings import RestSettings
@@ -33,16 +36,46 @@ def service_settings(configuration: RackConfiguration) -> RackServiceSettings:
         ConfigurationError: The token file cannot be used.
     """
     token_file = configuration.agent_auth.bearer_token_file
+    racks = configuration.racks
     return RackServiceSettings(
-        racks=tuple(expected_rack(name, entry) for name, entry in configuration.racks.items()),
+        racks=tuple(expected_rack(name, entry) for name, entry in racks.items()),
         agents=tuple(
             PeerAddress(name, agent.node, agent.address.host, agent.address.port)
-            for name, entry in configuration.racks.items()
+            for name, entry in racks.items()
             for agent in entry.agents
         ),
         poll_seconds=configuration.poll_seconds,
         witness_port=configuration.witness_port,
         token=TokenFile(token_file).token if token_file is not None else None,
+        prices={name: _price(entry.price.over(configuration.price)) for name, entry in racks.items()},
+        shelves={name: tuple(map(_redfish, entry.redfish)) for name, entry in racks.items()},
+        redfish_seconds=configuration.redfish_poll_seconds,
+        bmcs=tuple(
+            BmcTarget(rack=name, node=agent.node, redfish=_redfish(agent.bmc), system=agent.bmc.system or "")
+            for name, entry in racks.items()
+            for agent in entry.agents
+            if agent.bmc is not None
+        ),
+    )
+
+
+def _price(setting: PriceSetting) -> Price:
+    return Price(
+        gpu_hour_usd=setting.gpu_hour_usd,
+        kwh_usd=setting.kwh_usd,
+        pue=setting.pue,
+        gpu_hour_includes_energy=setting.gpu_hour_includes_energy is not False,
+    )
+
+
+def _redfish(setting: RedfishSetting) -> RedfishTarget:
+    password_file = setting.password_file
+    return RedfishTarget(
+        name=default_name(setting.url),
+        url=setting.url,
+        user=setting.user or "",
+        password=TokenFile(password_file).token if password_file is not None else None,
+        ca_file=setting.ca_file,
     )
 
 
@@ -57,6 +90,7 @@ def expected_rack(name: str, entry: RackEntry) -> ExpectedRack:
         min_block=entry.min_block,
         slo=entry.slo,
         gpus_per_node=profile.gpus_per_node,
+        modules_per_node=profile.gpus_per_node // profile.module.gpus if profile.module is not None else 0,
         rack_wide_fabric=profile.fabric.cluster_wide,
     )
 

@@ -9,6 +9,7 @@ import msgspec
 
 if TYPE_CHECKING:
     from collector.simulator import SimulatedNode
+    from collector.simulator.hwmon import SimulatedSensors
     from collector.simulator.kernel_log import SimulatedKernelLog
     from collector.sources.nvml.library import NvmlLibrary
 
@@ -74,7 +75,7 @@ def open_simulated(simulation: Simulation) -> NvmlLibrary:
     """
     from collector.sources.nvml.library import NvmlLibrary
 
-    return NvmlLibrary(_node(simulation).library)
+    return NvmlLibrary(simulated_node(simulation).library)
 
 
 def open_simulated_log(simulation: Simulation) -> SimulatedKernelLog:
@@ -84,10 +85,28 @@ def open_simulated_log(simulation: Simulation) -> SimulatedKernelLog:
     """
     from collector.simulator.kernel_log import SimulatedKernelLog
 
-    return SimulatedKernelLog(_node(simulation), started_at=simulation.started_at, clock=time.monotonic)
+    return SimulatedKernelLog(
+        simulated_node(simulation), started_at=simulation.started_at, clock=time.monotonic
+    )
 
 
-def _node(simulation: Simulation) -> SimulatedNode:
+def open_simulated_sensors(simulation: Simulation) -> SimulatedSensors:
+    """Open the sensors of a simulated node's CPUs; one without Grace CPUs has none that count.
+
+    Raises:
+        ConfigurationError: Platform, tray, workload or a fault does not exist.
+    """
+    from collector.simulator.hwmon import SimulatedSensors
+
+    return SimulatedSensors(simulated_node(simulation))
+
+
+def simulated_node(simulation: Simulation) -> SimulatedNode:
+    """Make a simulated node: the same, however often it is made, and its time goes on.
+
+    Raises:
+        ConfigurationError: Platform, tray, workload or a fault does not exist.
+    """
     from collector import profiles
     from collector.simulator import SimulatedNode, parse_fault
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 import msgspec
 
-from collector.config.schema import Listen, LogSettings
+from collector.config.schema import InfluxdbSetting, Listen, LogSettings
 
 
 class RedfishSetting(msgspec.Struct, frozen=True, kw_only=True):
     """A service of Redfish: of a power shelf, or of a node's BMC.
 
     Attributes:
-        url: Where it is, without a path in most cases.
+        url: Where it is: scheme, host and port.
         user: Who we are to it; None to show nothing.
         password_file: Absolute path of the file with the password; None to show nothing.
         ca_file: Absolute path of the certificate authority for `https`; None for the system's.
@@ -110,6 +110,7 @@ class RackConfiguration(msgspec.Struct, frozen=True, kw_only=True):
         agent_auth: What it shows to agents.
         price: What things cost.
         redfish_poll_seconds: Time between two readings of one power shelf.
+        influxdb: The InfluxDB that the racks' series are written to; None for none.
         api_token_file: Absolute path of the file with the token that writers show; None to allow no writes.
         log: The log.
     """
@@ -122,5 +123,6 @@ class RackConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     agent_auth: AgentAuthentication = AgentAuthentication()
     price: PriceSetting = PriceSetting()
     redfish_poll_seconds: float = 15.0
+    influxdb: InfluxdbSetting | None = None
     api_token_file: str | None = None
     log: LogSettings = LogSettings()

@@ -7,14 +7,23 @@ from collections.abc import Mapping
 import msgspec
 
 from collector.config import values
+from collector.config.document import show
 from collector.config.lists import section_list
 from collector.config.rack_schema import RedfishSetting
 from collector.config.reading import ConflictError, Key, Section
-from collector.config.urls import http_url
+from collector.config.urls import http_url, split
 
 _MAXIMUM_SHELVES = 64
 """Of one rack. An NVL72 rack has 8 (its profile)."""
 _MAXIMUM_USER_CHARACTERS = 128
+
+
+def _service(text: str) -> str:
+    """Read the address of a service, which begins at a fixed path of its host (DSP0266, "Service root")."""
+    parts = split(http_url(text))
+    if parts.path not in {"", "/"} or parts.query:
+        raise ValueError(f"{show(text)}: Redfish begins at /redfish/v1/ of the host; write the host alone")
+    return text
 
 
 def _user(text: str) -> str:
@@ -35,7 +44,7 @@ def _finish(read: Mapping[str, object]) -> RedfishSetting:
 
 
 _KEYS: Mapping[str, Key] = {
-    "url": Key(http_url, "an address such as https://shelf-1"),
+    "url": Key(_service, "an address such as https://shelf-1"),
     "user": Key(_user, "a name such as monitor"),
     "password_file": Key(values.absolute_path, "a path such as /etc/rackwatt/shelf.password"),
     "ca_file": Key(values.absolute_path, "a path such as /etc/rackwatt/ca.pem"),

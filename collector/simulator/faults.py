@@ -30,6 +30,8 @@ class FaultKind(StrEnum):
     """The GPU overheats and the hardware halves its clocks."""
     DRIVER_UNLOADED = "driver_unloaded"
     """The driver goes away; when it is back, its counters begin at zero."""
+    ENGINE_RESTART = "engine_restart"
+    """The serving engine goes away; when it is back, its counters begin at zero."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ _RULES: Final[Mapping[FaultKind, _Rule]] = {
     FaultKind.ECC_UNCORRECTABLE: _Rule(frozenset({"gpu"}), frozenset()),
     FaultKind.THERMAL_SLOWDOWN: _Rule(frozenset({"gpu"}), frozenset({"duration"})),
     FaultKind.DRIVER_UNLOADED: _Rule(frozenset(), frozenset({"duration"})),
+    FaultKind.ENGINE_RESTART: _Rule(frozenset({"duration"}), frozenset()),
 }
 _PARAMETERS: Final = ("gpu", "link", "code", "start", "duration")
 

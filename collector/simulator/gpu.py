@@ -16,7 +16,7 @@ from collector.simulator.workloads import Workload
 
 # A superchip under load draws more than its GPUs: Grace takes 98 to 109 W a socket in disaggregated
 # serving (NVIDIA/srt-slurm pull request 481) and about half of that at idle: chosen.
-_MODULE_LOAD_WATTS = 45.0
+MODULE_LOAD_WATTS = 45.0
 # Links differ a little in what they carry, and before the start they carried something: chosen.
 _LINK_WEIGHT_RANGE = (0.97, 1.03)
 _EARLIER_BYTES_RANGE = (1e12, 1e14)
@@ -183,6 +183,12 @@ class SimulatedGpu:
             self._move(now)
             return self.physics.load
 
+    def load_seconds(self, now: float) -> float:
+        """Return the integral of the load since the node's start."""
+        with self.timekeeper.lock:
+            self._move(now)
+            return self.physics.load_seconds_at(self.timekeeper.offset_seconds)
+
     def temperature_celsius(self, now: float) -> float:
         """Return the GPU temperature at an instant."""
         with self.timekeeper.lock:
@@ -232,6 +238,12 @@ class SimulatedGpu:
         return self.physics.mean_load_at(self.timekeeper.offset_seconds)
 
     @property
+    def engine_load_seconds(self) -> float:
+        """Integral of the load since the serving engine began, or since the node's start if that is later."""
+        physics = self.physics
+        return physics.load_seconds_at(self.timekeeper.offset_seconds) - physics.engine_base_load_seconds
+
+    @property
     def mean_memory_watts(self) -> float:
         """Mean memory power of the last second."""
         return self.physics.mean_memory_watts_at(self.timekeeper.offset_seconds)
@@ -247,14 +259,14 @@ class SimulatedGpu:
         """Mean power of the module over the last second."""
         gpus = self.module_gpus
         load = sum(gpu.mean_load for gpu in gpus) / len(gpus)
-        return sum(gpu.mean_watts for gpu in gpus) + self._module_base_watts + _MODULE_LOAD_WATTS * load
+        return sum(gpu.mean_watts for gpu in gpus) + self._module_base_watts + MODULE_LOAD_WATTS * load
 
     @property
     def module_watts(self) -> float:
         """Power of the module now."""
         gpus = self.module_gpus
         load = sum(gpu.physics.load for gpu in gpus) / len(gpus)
-        return sum(gpu.physics.watts for gpu in gpus) + self._module_base_watts + _MODULE_LOAD_WATTS * load
+        return sum(gpu.physics.watts for gpu in gpus) + self._module_base_watts + MODULE_LOAD_WATTS * load
 
     @property
     def module_energy(self) -> float:
@@ -269,7 +281,7 @@ class SimulatedGpu:
         load_seconds = sum(
             gpu.physics.load_seconds_at(offset) - gpu.physics.driver_base_load_seconds for gpu in gpus
         )
-        return joules + self._module_base_watts * seconds + _MODULE_LOAD_WATTS * load_seconds / len(gpus)
+        return joules + self._module_base_watts * seconds + MODULE_LOAD_WATTS * load_seconds / len(gpus)
 
     @property
     def celsius(self) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from collector.errors import ConfigurationError
 from collector.profiles import Profile
 from collector.simulator.driver import parse_driver
-from collector.simulator.faults import Fault
+from collector.simulator.faults import Fault, FaultKind
 from collector.simulator.gpu import SimulatedGpu
 from collector.simulator.gpu_fields import gpu_fields
 from collector.simulator.identity import identify
@@ -18,7 +18,7 @@ from collector.simulator.link_fields import link_fields
 from collector.simulator.physics import GpuPhysics
 from collector.simulator.timekeeper import Timekeeper
 from collector.simulator.timeline import Timeline
-from collector.simulator.workloads import find_workload
+from collector.simulator.workloads import WORKLOADS, find_workload
 
 
 class SimulatedNode:
@@ -48,7 +48,7 @@ class SimulatedNode:
         library: The NVML library object.
 
     Raises:
-        ConfigurationError: The workload, tray, driver version or a fault cannot be.
+        ConfigurationError: The workload, tray, driver version or a fault cannot be, alone or together.
     """
 
     def __init__(
@@ -74,6 +74,11 @@ class SimulatedNode:
         self.identity = identify(profile, rack, tray, seed)
         self.driver = parse_driver(driver_version or profile.driver_version)
         self.workload = find_workload(workload)
+        if not self.workload.has_engine and any(each.kind is FaultKind.ENGINE_RESTART for each in faults):
+            raise ConfigurationError(
+                f"fault {FaultKind.ENGINE_RESTART}: workload {workload} has no serving engine; it needs"
+                f" {' or '.join(name for name, each in WORKLOADS.items() if each.has_engine)}"
+            )
         self.timeline = Timeline(faults, profile.nvlink.generation)
         self._timekeeper = Timekeeper(clock, sleep, wall_clock_ns)
         place = f"{seed}/{rack}/{tray}"

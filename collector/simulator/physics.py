@@ -72,6 +72,7 @@ class GpuPhysics:
         driver_base_tick: When the driver was last loaded.
         driver_base_joules: Energy at that time.
         driver_base_load_seconds: Integral of the load at that time.
+        engine_base_load_seconds: Integral of the load when the serving engine last began.
         restarted: Whether counters have restarted since the node's start.
         down_links: Links that are down during this tick.
     """
@@ -113,7 +114,7 @@ class GpuPhysics:
         self.load_seconds = 0.0
         self.base_tick = self.driver_base_tick = -round(uptime_seconds * TICKS_PER_SECOND)
         self.base_joules = self.driver_base_joules = self.base_tick * TICK_SECONDS * self._gpu.idle_watts
-        self.base_load_seconds = self.driver_base_load_seconds = 0.0
+        self.base_load_seconds = self.driver_base_load_seconds = self.engine_base_load_seconds = 0.0
         self.restarted = False
         self.down_links: frozenset[int] = frozenset()
         self._gaps: dict[int, float] = {}
@@ -122,8 +123,9 @@ class GpuPhysics:
         self._next_change = next(self._changes, None)
         self._resets = self._timeline.reset_ticks(self._index)
         self._driver_resets = self._timeline.driver_reset_ticks()
+        self._engine_resets = self._timeline.engine_reset_ticks()
         self._noise = 0.0
-        self._halted = self._overheated = False
+        self._halted = self._overheated = self._engine_away = False
         self.celsius = self._gpu.idle_celsius
         self.memory_celsius = self._gpu.memory_idle_celsius
         if self._next_change == 0:
@@ -174,7 +176,7 @@ class GpuPhysics:
         workload = self._workload
         self._noise = _NOISE_MEMORY * self._noise + (draw() - 0.5) * 2 * workload.load_noise
         unrest = 1 + (draw() - 0.5) * 2 * _POWER_NOISE_RATIO
-        if self._halted or workload.load_level == 0:
+        if self._halted or self._engine_away or workload.load_level == 0:
             self.load = 0.0
         else:
             # A GPU cannot do less than nothing or more than it can.
@@ -189,6 +191,9 @@ class GpuPhysics:
         unloaded = timeline.driver_unloaded(tick)
         self._halted = unloaded or timeline.lost(index, tick)
         self._overheated = timeline.overheated(index, tick)
+        self._engine_away = timeline.engine_away(tick)
+        if tick in self._engine_resets:
+            self.engine_base_load_seconds = self.load_seconds
         if tick in self._resets:
             self.base_tick, self.base_joules, self.base_load_seconds = tick, self.joules, self.load_seconds
             self.restarted = True

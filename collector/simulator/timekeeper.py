@@ -64,6 +64,11 @@ class Timekeeper:
         return self.tick * TICK_SECONDS + self.offset_seconds
 
     @property
+    def start_unix_seconds(self) -> float:
+        """The node's start in seconds since 1970."""
+        return self._wall_start_us / 1_000_000
+
+    @property
     def timestamp_us(self) -> int:
         """That moment in microseconds since 1970."""
         return self._wall_start_us + int(self.elapsed_seconds * 1_000_000)

@@ -17,6 +17,9 @@ _XID_NVLINK_ERROR: Final = 74
 _XID_CONTAINED_ECC: Final = 94
 _XID_ROW_REMAP_RECORDED: Final = 63
 
+# No process keeps its GPUs when the driver goes.
+_ENGINE_ENDS: Final = (FaultKind.ENGINE_RESTART, FaultKind.DRIVER_UNLOADED)
+
 
 @dataclass(frozen=True, slots=True)
 class ScheduledFault:
@@ -90,6 +93,22 @@ class Timeline:
         """Count how often the driver has gone away: the number of the present load."""
         return sum(each.start <= tick for each in self._by_kind[FaultKind.DRIVER_UNLOADED])
 
+    def engine_away(self, tick: int) -> bool:
+        """Tell whether the serving engine is away: it restarts, or has no driver."""
+        return any(each.active(tick) for kind in _ENGINE_ENDS for each in self._by_kind[kind])
+
+    def engine_began(self, tick: int) -> int | None:
+        """Return the tick at which the serving engine came back last; while it is away, the present one.
+
+        None if it has not been away since the node's start.
+        """
+        gone = [each for kind in _ENGINE_ENDS for each in self._by_kind[kind] if each.start <= tick]
+        return max((tick if each.active(tick) else each.end or tick for each in gone), default=None)
+
+    def engine_reset_ticks(self) -> frozenset[int]:
+        """Return the ticks at which the serving engine goes away: what it counted is lost then."""
+        return frozenset(each.start for kind in _ENGINE_ENDS for each in self._by_kind[kind])
+
     def can_hang(self) -> bool:
         """Tell whether any call ever hangs."""
         return bool(self._by_kind[FaultKind.CALL_HANGS])
@@ -154,7 +173,7 @@ class Timeline:
         """Return the ticks, in order, at which anything begins or ends for a GPU."""
         kinds = (FaultKind.GPU_LOST, FaultKind.LINK_DOWN, FaultKind.THERMAL_SLOWDOWN)
         touching = [each for kind in kinds for each in self._of(kind, gpu)]
-        touching += self._by_kind[FaultKind.DRIVER_UNLOADED]
+        touching += self._by_kind[FaultKind.DRIVER_UNLOADED] + self._by_kind[FaultKind.ENGINE_RESTART]
         ticks = {each.start for each in touching} | {each.end for each in touching if each.end is not None}
         return sorted(ticks)
 

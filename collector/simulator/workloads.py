@@ -36,6 +36,7 @@ class Workload:
         pcie_transmit_bytes_per_second: PCIe traffic from the GPU.
         pcie_receive_bytes_per_second: PCIe traffic to the GPU.
         memory_used_share: Share of the usable memory that is allocated, whatever the load.
+        has_engine: Whether it is the work of a serving engine, which answers with metrics.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Workload:
     pcie_transmit_bytes_per_second: float
     pcie_receive_bytes_per_second: float
     memory_used_share: float
+    has_engine: bool = False
 
     @property
     def is_idle(self) -> bool:
@@ -83,6 +85,7 @@ WORKLOADS: Final[Mapping[str, Workload]] = {
             pcie_transmit_bytes_per_second=0.0,
             pcie_receive_bytes_per_second=0.0,
             memory_used_share=0.0,
+            has_engine=True,
         ),
         # Compute-bound bursts. Measured on H100 at low concurrency: 184 W mean, 439 W peak, variation 0.66
         # (SemiAnalysisAI/InferenceX issue 828); busier here, as a disaggregated prefill pool is: chosen.
@@ -123,6 +126,7 @@ WORKLOADS: Final[Mapping[str, Workload]] = {
             pcie_transmit_bytes_per_second=40e6,
             pcie_receive_bytes_per_second=90e6,
             memory_used_share=0.90,
+            has_engine=True,
         ),
         # H100 under sustained full load: utilization 100 %, 588 to 636 W (nvidia_gpu_exporter captures);
         # the share leaves a superchip within its module limit. SM, tensor, memory and traffic: chosen.

@@ -1,5 +1,5 @@
-"""``python -m tests.bench``: measures the agent over the NVML double, nvitop-exporter beside it, and the rack
-service over a thousand played agents.
+"""``python -m tests.bench``: measures the agent over the NVML double, without and with serving engines,
+nvitop-exporter beside it, and the rack service over a thousand played agents.
 
 It is not a test, for its figures depend on the machine. What is promised is asserted all the same:
 the exit status is 1 where one is not kept, 2 where the measurement could not be made.
@@ -20,6 +20,7 @@ from tests.bench.errors import BenchError
 from tests.bench.measuring import measure, progress
 from tests.bench.rack_measuring import measure_racks
 from tests.bench.rendering import compare
+from tests.bench.serving_engines import Page
 
 MINIMUM_SECONDS: Final = 60.0
 MINIMUM_SCRAPES: Final = 60
@@ -31,8 +32,8 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     scripts = Path(sys.executable).parent
     parser = argparse.ArgumentParser(
         prog="python -m tests.bench",
-        description="Measure the agent over a no-op NVML of 8 GPUs with 18 links, beside nvitop-exporter,"
-        " and the rack service over 18, 180 and 1,000 played agents.",
+        description="Measure the agent over a no-op NVML of 8 GPUs with 18 links, without and with 8 serving"
+        " endpoints, beside nvitop-exporter, and the rack service over 18, 180 and 1,000 played agents.",
         epilog="The tables go to standard output, progress to standard error.",
     )
     parser.add_argument(
@@ -81,8 +82,21 @@ def run_agent(options: argparse.Namespace) -> report.Results:
         assert capture is not None  # an agent numbers its Snapshots
         progress("rendering, beside generate_latest")
         rendering = compare(capture)
+        serving = run_serving(options, library, folder)
         peer = None if other is None else measure(other, options.seconds, options.scrapes)[0]
-    return report.Results(agent, rendering, peer, report.processor_name(), report.today())
+    return report.Results(agent, rendering, peer, report.processor_name(), report.today(), serving)
+
+
+def run_serving(options: argparse.Namespace, library: Path, folder: Path) -> report.Serving:
+    """Measure the agent while it scrapes serving engines."""
+    own = folder / "serving"
+    own.mkdir()
+    engines, ports = subjects.serving_engines(own)
+    with engines:
+        subject = subjects.agent(options.agent, library, own, ports)
+        agent, _ = measure(subject, options.seconds, options.scrapes)
+        engines.check_alive()
+    return report.Serving(agent, len(ports), Page().lines)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -10,6 +10,7 @@ from datetime import date
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
+from collector.sources.serving.feed import PERIOD_SECONDS
 from tests.bench.errors import BenchError
 from tests.bench.measuring import SCRAPE_INTERVAL_SECONDS, Measurement
 from tests.bench.processes import Memory
@@ -22,14 +23,30 @@ MIB: Final = 1024 * 1024
 
 
 @dataclass(frozen=True)
+class Serving:
+    """What scraping serving engines adds to the agent.
+
+    Attributes:
+        agent: The agent that scrapes them.
+        endpoints: How many there are.
+        lines: How many lines each of them answers.
+    """
+
+    agent: Measurement
+    endpoints: int
+    lines: int
+
+
+@dataclass(frozen=True)
 class Results:
-    """All that a run measured; the peer's part is missing where it was left out."""
+    """All that a run measured; the parts of peer and engines are missing where they were left out."""
 
     agent: Measurement
     rendering: Rendering
     peer: Measurement | None
     processor: str
     day: str
+    serving: Serving | None = None
 
 
 Measured = TypeVar("Measured")
@@ -130,6 +147,8 @@ def markdown(results: Results) -> str:
         *(bound.row(results) for bound in BOUNDS),
         "",
     ]
+    if results.serving is not None:
+        parts += [*_with_serving(agent, results.serving), ""]
     if results.peer is not None:
         parts += [*_comparison(agent, results.peer), ""]
     parts.append(
@@ -147,6 +166,26 @@ def markdown(results: Results) -> str:
             "for 20 ms in each PCIe call, where the double answers at once."
         )
     return "\n".join(parts) + "\n"
+
+
+def _with_serving(agent: Measurement, serving: Serving) -> list[str]:
+    """What the agent costs without and with serving engines."""
+    own = serving.agent
+    rows: list[tuple[str, float, float, str]] = [
+        ("series", agent.series, own.series, "{:,.0f}"),
+        ("processor, % of a core", agent.cpu_percent, own.cpu_percent, "{:.2f}"),
+        ("memory, MiB", most_memory(agent) / MIB, most_memory(own) / MIB, "{:.1f}"),
+        ("scrape p50, ms", agent.p50_seconds * 1e3, own.p50_seconds * 1e3, "{:.2f}"),
+    ]
+    what = f"{serving.endpoints} vLLM endpoints of {serving.lines:,} lines, every {PERIOD_SECONDS:.0f} s"
+    return [
+        f"| Reading {what} | added | without | with |",
+        "|---|--:|--:|--:|",
+        *(
+            f"| {name} | **{form.format(after - before)}** | {form.format(before)} | {form.format(after)} |"
+            for name, before, after, form in rows
+        ),
+    ]
 
 
 def _comparison(agent: Measurement, peer: Measurement) -> list[str]:

@@ -6,7 +6,8 @@ import importlib.metadata
 import json
 import socket
 import subprocess
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,7 @@ from tests.bench.scraping import Client, wait_until
 PLATFORM: Final = "b200"  # NVLink 5 has the most series: errors by kind, recoveries, bit error ratios
 GPUS: Final = 8
 LINKS: Final = 18
+ENDPOINTS: Final = 8  # one engine a GPU: the most endpoints that a node usually has
 START_SECONDS: Final = 60.0
 PEER: Final = "nvitop-exporter"
 
@@ -63,13 +65,14 @@ def over_the_double(library: Path) -> dict[str, str]:
     }
 
 
-def agent(command: Path, library: Path, folder: Path) -> Subject:
+def agent(command: Path, library: Path, folder: Path, engines: Sequence[int] = ()) -> Subject:
     """The agent, with every setting at its default.
 
     Args:
         command: The `rackwatt` command.
         library: The double.
-        folder: Where its configuration, state and log go.
+        folder: Where its configuration, state and log go, each of them new.
+        engines: Ports of 127.0.0.1 on which serving engines listen, to be scraped.
 
     Raises:
         BenchError: There is no such command.
@@ -83,7 +86,11 @@ def agent(command: Path, library: Path, folder: Path) -> Subject:
     state.mkdir()
     configuration = folder / "agent.yaml"
     # JSON is YAML; the agent finds out by itself what platform it is on.
-    settings = {"rack": "bench", "node": "n01", "state_dir": str(state)}
+    serving = [
+        {"name": f"engine-{gpu}", "url": f"http://127.0.0.1:{engine}/metrics", "gpus": [gpu]}
+        for gpu, engine in enumerate(engines)
+    ]
+    settings = {"rack": "bench", "node": "n01", "state_dir": str(state), "serving": serving}
     configuration.write_text(json.dumps(settings), encoding="utf-8")
     arguments = [str(command), "agent", "--listen", f"127.0.0.1:{port}", "--config", str(configuration)]
     program = Program("rackwatt", arguments, folder / "agent.log", over_the_double(library))
@@ -91,9 +98,36 @@ def agent(command: Path, library: Path, folder: Path) -> Subject:
     def is_ready(client: Client) -> bool:
         client.get("/-/ready")
         ages = client.document()["age_seconds"]
-        return all(ages.get(cadence) is not None for cadence in ("fast", "links", "slow"))
+        if any(ages.get(cadence) is None for cadence in ("fast", "links", "slow")):
+            return False
+        return not engines or _engines_up(client.exposition()) == len(engines)
 
-    return Subject("rackwatt", program, port, is_ready, numbers_snapshots=True)
+    name = f"rackwatt with {len(engines)} endpoints" if engines else "rackwatt"
+    return Subject(name, program, port, is_ready, numbers_snapshots=True)
+
+
+def _engines_up(exposition: str) -> int:
+    """Count the serving endpoints that are up."""
+    return sum(
+        line.startswith("rackwatt_llm_up{") and line.endswith(" 1") for line in exposition.splitlines()
+    )
+
+
+def serving_engines(folder: Path) -> tuple[Program, list[int]]:
+    """Serving engines, played by a process of their own.
+
+    Args:
+        folder: Where its log goes.
+
+    Returns:
+        The process, and where each engine listens.
+    """
+    ports = [free_port() for _ in range(ENDPOINTS)]
+    arguments = [sys.executable, "-m", "tests.bench.serving_engines", *map(str, ports)]
+    repository = str(Path(__file__).resolve().parents[2])
+    return Program(
+        "the stand-in for engines", arguments, folder / "engines.log", {"PYTHONPATH": repository}
+    ), ports
 
 
 def peer(command: Path, library: Path, folder: Path) -> Subject:

@@ -20,8 +20,10 @@ from tests.bench.errors import BenchError
 from tests.bench.measuring import Capture, Measurement
 from tests.bench.processes import Memory, Program
 from tests.bench.rendering import Rendering, compare
-from tests.bench.report import BEGIN, END, Results, put_between_markers
+from tests.bench.report import BEGIN, END, Results, Serving, put_between_markers
 from tests.bench.scraping import count_series, percentile
+from tests.bench.serving_engines import Page
+from tests.serving_bodies import normalizer, only_model
 
 MIB = 1024 * 1024
 
@@ -44,8 +46,14 @@ def measurement(**changes: object) -> Measurement:
 def results(agent: Measurement, rendering: Rendering | None = None) -> Results:
     # As a peer half as many series, twice the processor time.
     peer = measurement(name="nvitop-exporter 1.7.2", series=800, cpu_percent=1.4)
+    serving = measurement(series=1900, cpu_percent=2.2, memory=Memory(120 * MIB, 110 * MIB))
     return Results(
-        agent, rendering or Rendering(1600, 0.001, 0.010), peer, "A processor, 2 cores", "2026-01-31"
+        agent,
+        rendering or Rendering(1600, 0.001, 0.010),
+        peer,
+        "A processor, 2 cores",
+        "2026-01-31",
+        Serving(serving, endpoints=8, lines=1090),
     )
 
 
@@ -130,6 +138,32 @@ def test_tables_say_what_was_measured_and_where() -> None:
     assert "A processor, 2 cores" in tables
     assert "2026-01-31" in tables
     assert "A driver's own time is not in these figures" in tables
+
+
+def test_what_serving_adds_stands_beside_what_it_is_added_to() -> None:
+    tables = report.markdown(results(measurement()))
+    assert "| Reading 8 vLLM endpoints of 1,090 lines, every 5 s | added | without | with |" in tables
+    assert "| series | **300** | 1,600 | 1,900 |" in tables
+    assert "| processor, % of a core | **1.50** | 0.70 | 2.20 |" in tables
+    assert "| memory, MiB | **24.0** | 96.0 | 120.0 |" in tables
+
+
+def test_a_played_engine_has_the_size_of_a_real_one_and_goes_on_counting() -> None:
+    page = Page()
+    assert 1000 <= page.lines <= 1200
+    assert page.text(1).count("\n") == page.lines
+    reader = normalizer()
+    first, second = (only_model(reader.read(page.text(times).encode())) for times in (1, 2))
+    # The fixture's: 9,000 tokens of one rank and 4,500 of the other, 40 and 20 requests.
+    counted = [model.values["llm_tokens_total", "generation"] for model in (first, second)]
+    assert counted == [13500, 27000]
+    assert [model.histograms["llm_time_to_first_token_seconds"].counts[-1] for model in (first, second)] == [
+        60,
+        120,
+    ]
+    assert (
+        first.values["llm_kv_cache_usage_ratio", ""] == second.values["llm_kv_cache_usage_ratio", ""] == 0.75
+    )
 
 
 def test_tables_go_between_the_markers_and_nothing_else_changes() -> None:

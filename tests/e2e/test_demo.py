@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import signal
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ pytestmark = pytest.mark.e2e
 READY_SECONDS = 60.0
 SCENE_SECONDS = 90.0
 """Longest wait for a scene: at five times the speed the last one begins after 30 s."""
+EFFICIENCY_SECONDS = 240.0
+"""Longest wait for a whole minute of the clock that was watched and is written down."""
 END_SECONDS = 3.0
 """Longest that the demo may take to end."""
 
@@ -74,6 +77,34 @@ class Demo:
             return health if fits else None
 
         return until(reached, f"{name} is {verdict} with {counts}", SCENE_SECONDS)
+
+    def agent_port(self, node: str) -> int:
+        """Find the port of a node's agent."""
+        targets = json.loads(get(self.port, "/sd/prometheus").text)
+        (address,) = [each["targets"][0] for each in targets if each["labels"].get("node") == node]
+        return int(address.rpartition(":")[2])
+
+    def efficiency(self) -> dict[str, Any]:
+        """Wait until r01's tokens and input power of a minute are known."""
+
+        def reached() -> dict[str, Any] | None:
+            # It changes once a minute.
+            time.sleep(0.5)
+            body = self.body("/v1/racks/r01/efficiency?window=1m")
+            (joined,) = [
+                each
+                for each in body["domains"]
+                if (each["tokens"], each["domain"]) == ("total", "rack_input")
+            ]
+            return body if joined["tokens_per_joule"] is not None else None
+
+        return until(reached, "a minute of r01 is known", EFFICIENCY_SECONDS)
+
+
+def value_of(port: int, series: str) -> float | None:
+    """Read a series whose name and some labels a pattern describes."""
+    found = re.search(rf"^{series}\}} (\S+)$", get(port, "/metrics").text, re.MULTILINE)
+    return float(found[1]) if found else None
 
 
 @contextmanager
@@ -164,6 +195,30 @@ def test_what_it_says_comes_true(tmp_path: Path) -> None:
         shown.wait_for_rack("r01", "AVAILABLE", ready=16, failed=1, maintenance=1)
         assert {"FAILED", "MAINTENANCE"} == {
             node["state"] for node in shown.body("/v1/racks/r01")["nodes"] if node["state"] != "READY"
+        }
+
+        # An engine counts on for an hour at least before it is first seen: 4 GPUs * 18,131.6 tokens/s
+        # (InferenceX, GB300 FP4) * 3,600 s * 8/9 = 232 million prompt tokens. Less is a restart's.
+        n10 = shown.agent_port("n10")
+        prompt = until(
+            lambda: value_of(n10, 'rackwatt_llm_tokens_total{.*phase="prompt"'), "n10 counts tokens"
+        )
+        assert 0 < prompt < 200e6
+        # What engines had counted before is not the rack's: it makes 1.2 million tokens a second.
+        rack = value_of(shown.port, 'rackwatt_rack_llm_tokens_total{rack="r01".*phase="prompt"')
+        assert rack is not None
+        assert 0 < rack < 1e9
+
+        efficiency = shown.efficiency()
+        (total,) = [each for each in efficiency["tokens"] if each["tokens"] == "total"]
+        # 8.63 million tokens a second and provisioned MW: InferenceX, GB300 FP4, 8k/1k.
+        measured = total["tokens_per_second_per_provisioned_megawatt"]
+        assert 0.8 * 8.63e6 <= measured <= 1.2 * 8.63e6
+        assert efficiency["price"] == {
+            "gpu_hour_usd": 3.3,
+            "kwh_usd": 0.08,
+            "pue": 1.2,
+            "gpu_hour_includes_energy": True,
         }
         shown.program.process.send_signal(signal.SIGTERM)
         assert shown.program.wait(END_SECONDS) == 0

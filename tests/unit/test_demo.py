@@ -9,14 +9,17 @@ import re
 import shlex
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from collector import profiles
 from collector.cli import demo
-from collector.cli.demonstration.agents import Beginning, DemoAgent, close_ports, open_agents
+from collector.cli.demonstration.agents import DemoAgent, open_agents
+from collector.cli.demonstration.nodes import Beginning, DemoNode, cast, open_surroundings
 from collector.cli.demonstration.play import Tempo, play
 from collector.cli.demonstration.story import (
     STAGES,
@@ -67,7 +70,7 @@ def test_every_scene_is_about_a_node_that_exists_and_in_order() -> None:
 
 def test_what_was_promised_happens() -> None:
     kinds = {fault.kind for scene in STORY for fault in scene.faults}
-    assert {FaultKind.GPU_LOST, FaultKind.LINK_DOWN} <= kinds
+    assert {FaultKind.GPU_LOST, FaultKind.LINK_DOWN, FaultKind.ENGINE_RESTART} <= kinds
     assert any(scene.silence for scene in STORY)
     assert any(scene.maintenance_seconds for scene in STORY)
 
@@ -98,6 +101,12 @@ def test_faults_of_a_node_come_at_the_speed_of_the_story() -> None:
     assert fault_texts((scene,), "r01", "n03", 4.0) == expected
     assert fault_texts((scene,), "r01", "n04", 4.0) == ()
     assert fault_texts((scene,), "r02", "n03", 4.0) == ()
+
+
+def test_a_fault_of_a_whole_node_names_no_place() -> None:
+    fault = ScriptedFault(FaultKind.ENGINE_RESTART, "", lasts_seconds=20.0)
+    scene = Scene(at_seconds=60, rack="r01", node="n10", what="", shows="", faults=(fault,))
+    assert fault_texts((scene,), "r01", "n10", 4.0) == ("engine_restart:start=15.000,duration=5.000",)
 
 
 def test_the_flapping_link_comes_up_between_its_failures_and_stays_down_at_last() -> None:
@@ -173,7 +182,7 @@ def test_every_scene_is_told_with_its_time() -> None:
 
 def test_command_lines_are_words_for_a_shell_and_stand_in_the_text() -> None:
     lines = commands(PLACES)
-    assert 6 <= len(lines) <= 10
+    assert 6 <= len(lines) <= 12
     text = printed()
     for line in lines:
         assert shlex.split(line)[0] == "curl"
@@ -205,15 +214,29 @@ def test_a_speed_that_cannot_be_is_refused(text: str, capsys: pytest.CaptureFixt
 SMALL = (Stage("r01", "gb300-nvl72", "idle", ("n01", "n02")),)
 
 
-async def opened(listen: Listen, folder: Path) -> tuple[DemoAgent, ...]:
-    return await open_agents(
-        SMALL,
-        STORY,
-        listen=listen,
-        speed=1.0,
-        beginning=Beginning(time.monotonic(), time.time_ns()),
-        directory=folder,
-    )
+def beginning() -> Beginning:
+    return Beginning(time.monotonic(), time.time_ns())
+
+
+def nodes() -> tuple[DemoNode, ...]:
+    return cast(SMALL, STORY, speed=1.0, beginning=beginning())
+
+
+@asynccontextmanager
+async def opened(listen: Listen, folder: Path) -> AsyncIterator[tuple[DemoAgent, ...]]:
+    async with open_agents(nodes(), listen=listen, directory=folder, engines={}) as agents:
+        yield agents
+
+
+def test_nodes_come_in_order_and_with_their_faults() -> None:
+    everyone = cast(STAGES, STORY, speed=4.0, beginning=beginning())
+    assert len(everyone) == 22
+    n10 = everyone[9]
+    assert (n10.rack, n10.node, n10.simulation.tray, n10.simulation.workload) == ("r01", "n10", 9, "decode")
+    # 60 s and 20 s at four times the speed.
+    assert n10.simulation.faults == ("engine_restart:start=15.000,duration=5.000",)
+    h01 = everyone[18]
+    assert (h01.rack, h01.node, h01.simulation.tray, h01.simulation.platform) == ("r02", "h01", 0, "hgx-h200")
 
 
 def test_agents_take_the_next_free_ports(tmp_path: Path) -> None:
@@ -222,21 +245,17 @@ def test_agents_take_the_next_free_ports(tmp_path: Path) -> None:
             taken.bind((LOOPBACK, 0))
             taken.listen()
             port = taken.getsockname()[1]
-            agents = await opened(Listen(LOOPBACK, port - 1), tmp_path)
-            try:
+            async with opened(Listen(LOOPBACK, port - 1), tmp_path) as agents:
                 ports = [each.http.port for each in agents]
                 assert port < ports[0] < ports[1]
                 assert [(each.rack, each.node) for each in agents] == [("r01", "n01"), ("r01", "n02")]
-            finally:
-                await close_ports(agents)
 
     asyncio.run(check())
 
 
 def test_an_agent_that_falls_silent_comes_back_where_it_was(tmp_path: Path) -> None:
     async def check() -> None:
-        agents = await opened(Listen(LOOPBACK, 0), tmp_path)
-        try:
+        async with opened(Listen(LOOPBACK, 0), tmp_path) as agents:
             http = agents[0].http
             port = http.port
             await http.close()
@@ -246,21 +265,62 @@ def test_an_agent_that_falls_silent_comes_back_where_it_was(tmp_path: Path) -> N
             assert http.port == port
             _, writer = await asyncio.open_connection(LOOPBACK, port)
             writer.close()
-        finally:
-            await close_ports(agents)
 
     asyncio.run(check())
 
 
-def test_an_address_of_another_machine_is_refused_at_once(tmp_path: Path) -> None:
-    # 192.0.2.0/24 is for documentation and nobody's (RFC 5737).
-    with pytest.raises(ConfigurationError, match=r"cannot listen on 192\.0\.2\.1:10074"):
-        asyncio.run(opened(Listen("192.0.2.1", 10073), tmp_path))
+@pytest.mark.parametrize(
+    ("listen", "words"),
+    [
+        # 192.0.2.0/24 is for documentation and nobody's (RFC 5737).
+        (Listen("192.0.2.1", 10073), r"cannot listen on 192\.0\.2\.1:10074"),
+        (Listen(LOOPBACK, 65535), r"no free port for an agent above 127\.0\.0\.1:65535"),
+    ],
+)
+def test_an_address_that_cannot_be_is_refused_at_once(listen: Listen, words: str, tmp_path: Path) -> None:
+    async def check() -> None:
+        async with opened(listen, tmp_path):
+            raise AssertionError("it was opened")
+
+    with pytest.raises(ConfigurationError, match=words):
+        asyncio.run(check())
 
 
-def test_where_no_port_is_left_it_says_so(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"no free port for an agent above 127\.0\.0\.1:65535"):
-        asyncio.run(opened(Listen(LOOPBACK, 65535), tmp_path))
+# What stands beside its nodes.
+
+
+async def ask(url: str) -> str:
+    async with (
+        aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=20)) as session,
+        session.get(url) as response,
+    ):
+        assert response.status == 200
+        return await response.text()
+
+
+def test_every_tray_that_serves_has_an_engine_and_every_nvl72_its_shelves() -> None:
+    async def check() -> None:
+        everyone = cast(STAGES, STORY, speed=1.0, beginning=beginning())
+        async with open_surroundings(everyone) as beside:
+            assert list(beside.engines) == [("r01", node) for node in STAGES[0].nodes]
+            assert {setting.gpus for setting in beside.engines.values()} == {(0, 1, 2, 3)}
+            # vLLM new and old, SGLang: as trays take turns.
+            texts = [await ask(beside.engines["r01", node].url) for node in ("n01", "n02", "n03")]
+            for text, name in zip(
+                texts,
+                ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc", "sglang:token_usage"),
+                strict=True,
+            ):
+                assert f"\n{name}{{" in f"\n{text}"
+            # 8 shelves of an NVL72 (its profile), each a Redfish service of its own; none of HGX nodes.
+            assert len(set(beside.shelves["r01"])) == 8
+            assert not beside.shelves.get("r02")
+            for url in beside.shelves["r01"]:
+                assert "/redfish/v1/Chassis" in await ask(f"{url}/redfish/v1/")
+        with pytest.raises(aiohttp.ClientConnectionError):
+            await ask(beside.engines["r01", "n01"].url)
+
+    asyncio.run(check())
 
 
 # What is played.

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from collector.agent import Agent, Naming
 from collector.cli.compose import Announcement, Plan, make_checker, make_source
-from collector.cli.demonstration.story import Scene, Stage, fault_texts
-from collector.cli.simulation import Simulation, open_simulated_log
+from collector.cli.demonstration.nodes import DemoNode
+from collector.cli.feeds import open_feeds
+from collector.cli.simulation import open_simulated_log
 from collector.config import AgentConfiguration, Listen
+from collector.config.schema import ServingSetting
 from collector.deadlines import Deadlines
 from collector.errors import ConfigurationError
 from collector.identity import describe_host
+from collector.protocols import Feed
 from collector.sources.host.kmsg import KernelLog
 from collector.state import StateStore
 from exporters.agent_http import AgentHttpExporter
@@ -24,19 +28,6 @@ _PORTS_TRIED = 1000
 """Ports that are tried for the agents before it is given up."""
 _LOG_SECONDS = 0.2
 """How often a simulated kernel log is looked at: as on hardware, its lines are there before NVML's events."""
-
-
-@dataclass(frozen=True, slots=True)
-class Beginning:
-    """When the simulation began: all nodes live in one time.
-
-    Attributes:
-        monotonic_seconds: On the monotonic clock.
-        wall_ns: The same moment, nanoseconds of Unix time.
-    """
-
-    monotonic_seconds: float
-    wall_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,55 +53,43 @@ _PORTS_THAT_BROWSERS_BLOCK = frozenset({10080})
 """Browsers refuse to open Amanda's port (WHATWG Fetch, "bad port"); the only one near the demo's own."""
 
 
+@asynccontextmanager
 async def open_agents(
-    stages: Iterable[Stage],
-    story: tuple[Scene, ...],
+    nodes: Iterable[DemoNode],
     *,
     listen: Listen,
-    speed: float,
-    beginning: Beginning,
     directory: Path,
-) -> tuple[DemoAgent, ...]:
+    engines: Mapping[tuple[str, str], ServingSetting],
+) -> AsyncIterator[tuple[DemoAgent, ...]]:
     """Make an agent a node and bind its port: the free ones above the rack service's.
 
     Args:
-        stages: The racks.
-        story: What happens to their nodes.
+        nodes: The nodes.
         listen: Where the rack service listens; with port 0 the system chooses every port.
-        speed: How many times as fast the story is told.
-        beginning: When the simulation began.
         directory: Where the agents keep their state.
+        engines: The serving engine of a node, by rack and node.
 
     Raises:
         ConfigurationError: The address cannot be bound, or there are no free ports.
     """
     opened: list[DemoAgent] = []
     port = listen.port
-    try:
-        for stage in stages:
-            for tray, node in enumerate(stage.nodes):
-                http = await _bind_next(listen.host, port)
-                port = http.port if listen.port else 0
-                simulation = Simulation(
-                    platform=stage.platform,
-                    rack=stage.rack,
-                    tray=tray,
-                    workload=stage.workload,
-                    faults=fault_texts(story, stage.rack, node, speed),
-                    started_at=beginning.monotonic_seconds,
-                    started_wall_ns=beginning.wall_ns,
-                )
-                opened.append(_assemble(simulation, node, Listen(listen.host, http.port), http, directory))
-    except BaseException:
-        await close_ports(opened)
-        raise
-    return tuple(opened)
-
-
-async def close_ports(agents: Iterable[DemoAgent]) -> None:
-    """Let go of the ports of agents that never ran."""
-    for each in agents:
-        await each.http.close()
+    async with AsyncExitStack() as stack:
+        for node in nodes:
+            http = await _bind_next(listen.host, port)
+            stack.push_async_callback(http.close)
+            port = http.port if listen.port else 0
+            engine = engines.get((node.rack, node.node))
+            configuration = AgentConfiguration(
+                rack=node.rack,
+                node=node.node,
+                listen=Listen(listen.host, http.port),
+                platform=node.simulation.platform,
+                serving=(engine,) if engine is not None else (),
+            )
+            feeds = await stack.enter_async_context(open_feeds(configuration, node.simulation))
+            opened.append(_assemble(node, configuration, http, feeds, directory))
+        yield tuple(opened)
 
 
 async def _bind_next(host: str, port: int) -> AgentHttpExporter:
@@ -131,24 +110,27 @@ async def _bind_next(host: str, port: int) -> AgentHttpExporter:
 
 
 def _assemble(
-    simulation: Simulation, node: str, listen: Listen, http: AgentHttpExporter, directory: Path
+    node: DemoNode,
+    configuration: AgentConfiguration,
+    http: AgentHttpExporter,
+    feeds: Sequence[Feed],
+    directory: Path,
 ) -> DemoAgent:
-    configuration = AgentConfiguration(
-        rack=simulation.rack, node=node, listen=listen, platform=simulation.platform
-    )
+    simulation = node.simulation
     has_data = asyncio.Event()
     plan = Plan(
         configuration=configuration, simulation=simulation, inline=True, announce=lambda _: has_data.set()
     )
-    store = StateStore(directory / f"{simulation.rack}-{node}")
+    store = StateStore(directory / f"{node.rack}-{node.node}")
     agent = Agent(
         make_source(plan, store),
-        [http, Announcement(http, listen.host, plan.announce)],
-        naming=Naming(simulation.rack, node),
+        [http, Announcement(http, configuration.listen.host, plan.announce)],
+        naming=Naming(node.rack, node.node),
         host=describe_host(simulated=True),
         store=store,
         deadlines=Deadlines.for_period(configuration.sampling.fast_seconds),
+        feeds=feeds,
         kernel_log=KernelLog(lambda: open_simulated_log(simulation), poll_seconds=_LOG_SECONDS),
         checker=make_checker(configuration),
     )
-    return DemoAgent(simulation.rack, node, http, agent, has_data)
+    return DemoAgent(node.rack, node.node, http, agent, has_data)

@@ -10,14 +10,15 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from collector.cli.demonstration.agents import Beginning, DemoAgent, close_ports, open_agents
+from collector.cli.demonstration.agents import DemoAgent, open_agents
+from collector.cli.demonstration.nodes import Beginning, Surroundings, cast, open_surroundings
 from collector.cli.demonstration.play import Tempo, play
 from collector.cli.demonstration.story import STAGES, STORY
 from collector.cli.demonstration.welcome import Places, welcome
 from collector.cli.rack_compose import service_settings
 from collector.cli.signals import stop_on_signals
 from collector.config import Listen, RackConfiguration, RackEntry, reachable_address
-from collector.config.rack_schema import AgentEntry
+from collector.config.rack_schema import AgentEntry, PriceSetting, RedfishSetting
 from collector.errors import RackwattError
 from collector.rack import RackService
 from collector.rack.records import Records
@@ -27,6 +28,8 @@ from exporters.rest.settings import RestSettings
 _READY_SECONDS = 120.0
 """Longest that the racks may take to be judged; they take seconds."""
 _LOOK_SECONDS = 0.1
+_PRICE = PriceSetting(gpu_hour_usd=3.30, kwh_usd=0.08, pue=1.2)
+"""The example of CONTRACTS §6."""
 
 
 def perform(listen: Listen, speed: float) -> int:
@@ -51,12 +54,27 @@ async def _perform(listen: Listen, speed: float, directory: Path) -> int:
     stop = asyncio.Event()
     stop_on_signals(stop, asyncio.get_running_loop(), logging.getLogger("rackwatt.demo"))
     beginning = Beginning(time.monotonic(), time.time_ns())
-    agents = await open_agents(
-        STAGES, STORY, listen=listen, speed=speed, beginning=beginning, directory=directory
-    )
+    nodes = cast(STAGES, STORY, speed=speed, beginning=beginning)
+    async with (
+        open_surroundings(nodes) as surroundings,
+        open_agents(nodes, listen=listen, directory=directory, engines=surroundings.engines) as agents,
+    ):
+        configuration = _configure(listen, agents, surroundings, directory)
+        await _run(agents, configuration, Tempo(beginning.monotonic_seconds, speed), directory, stop)
+    return 0
+
+
+async def _run(
+    agents: tuple[DemoAgent, ...],
+    configuration: RackConfiguration,
+    tempo: Tempo,
+    directory: Path,
+    stop: asyncio.Event,
+) -> None:
+    """Run agents and rack service, and play the story, until `stop` is set."""
+    listen = configuration.listen
     running: list[asyncio.Task[None]] = []
     try:
-        configuration = _configure(listen, agents, directory)
         service = RackService(
             service_settings(configuration), Records(directory, poll_seconds=configuration.poll_seconds)
         )
@@ -72,20 +90,20 @@ async def _perform(listen: Listen, speed: float, directory: Path) -> int:
             await service.start()
             await _until(lambda: _judged(service), stop)
             if not stop.is_set():
-                print(_welcome(service, rest, configuration, speed), flush=True)
+                print(_welcome(service, rest, configuration, tempo.speed), flush=True)
             servers = {(each.rack, each.node): each.http for each in agents}
-            await play(STORY, Tempo(beginning.monotonic_seconds, speed), service, servers, stop)
+            await play(STORY, tempo, service, servers, stop)
         finally:
             await rest.close()
             await service.close()
     finally:
         stop.set()
         await asyncio.gather(*running)
-        await close_ports(agents)
-    return 0
 
 
-def _configure(listen: Listen, agents: Iterable[DemoAgent], directory: Path) -> RackConfiguration:
+def _configure(
+    listen: Listen, agents: Iterable[DemoAgent], surroundings: Surroundings, directory: Path
+) -> RackConfiguration:
     """Configure the rack service as a file would, with a token for writes."""
     token_file = directory / "api.token"
     token_file.touch(mode=0o600)
@@ -99,9 +117,12 @@ def _configure(listen: Listen, agents: Iterable[DemoAgent], directory: Path) -> 
                     for each in agents
                     if each.rack == stage.rack
                 ),
+                redfish=tuple(RedfishSetting(url=url) for url in surroundings.shelves.get(stage.rack, ())),
             )
             for stage in STAGES
         },
+        listen=listen,
+        price=_PRICE,
         api_token_file=str(token_file),
     )
 

@@ -35,7 +35,7 @@ class ScriptedFault:
 
     Attributes:
         kind: What happens.
-        place: Where, as on the command line: `gpu=1,link=9`.
+        place: Where, as on the command line: `gpu=1,link=9`; empty for the whole node.
         after_seconds: When, after the scene's begin.
         lasts_seconds: For how long; None for ever.
     """
@@ -118,6 +118,14 @@ STORY = (
         faults=_FLAPS,
     ),
     Scene(
+        at_seconds=60,
+        rack="r01",
+        node="n10",
+        what="its serving engine restarts, and is away for 20 seconds",
+        shows="tokens of n10 count from zero again, and none is counted twice; n10 stays READY",
+        faults=(ScriptedFault(FaultKind.ENGINE_RESTART, "", lasts_seconds=20.0),),
+    ),
+    Scene(
         at_seconds=75,
         rack="r01",
         node="n03",
@@ -166,5 +174,5 @@ def fault_texts(story: Iterable[Scene], rack: str, node: str, speed: float) -> t
 
 def _text(fault: ScriptedFault, scene_seconds: float, speed: float) -> str:
     start = (scene_seconds + fault.after_seconds) / speed
-    text = f"{fault.kind}:{fault.place},start={start:.3f}"
+    text = f"{fault.kind}:{fault.place}{',' if fault.place else ''}start={start:.3f}"
     return text if fault.lasts_seconds is None else f"{text},duration={fault.lasts_seconds / speed:.3f}"

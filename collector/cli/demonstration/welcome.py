@@ -57,6 +57,10 @@ def welcome(
                 (f"{url}/", "both racks"),
                 (f"{url}/v1/racks", "their verdicts"),
                 (f"{url}/v1/racks/r01/health", "what can be used, what not, why, what to do"),
+                (
+                    f"{url}/v1/racks/r01/efficiency?window=5m",
+                    "tokens for each joule, once five minutes were watched",
+                ),
                 (f"{url}/metrics", "the series of the racks"),
                 (f"{agent}/", f"an agent: {stages[0].nodes[0]} of {stages[0].rack}"),
                 (f"{url}/sd/prometheus", "all agents, as Prometheus reads them"),
@@ -89,8 +93,10 @@ def commands(places: Places) -> tuple[str, ...]:
         f"curl -s {url}/v1/nodes/n07",
         f"curl -s '{url}/v1/events?rack=r01'",
         f"curl -s '{url}/v1/racks/r01/availability?window=1h'",
+        f"curl -s '{url}/v1/racks/r01/efficiency?window=1m'",
         f"curl -s {url}/metrics | grep '^rackwatt_rack_verdict'",
         f"curl -s {agent}/metrics | grep '^rackwatt_gpu_power_watts'",
+        f"curl -s {agent}/metrics | grep '^rackwatt_llm_tokens_total'",
         f'curl -s -H "Authorization: Bearer $(cat {places.token_file})" -H "Content-Type: application/json"'
         """ -d '{"rack": "r01", "nodes": ["n05"], "duration": "2m", "reason": "trying it"}'"""
         f" {url}/v1/maintenance",
