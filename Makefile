@@ -28,9 +28,15 @@ test: .venv/.dev ## everything: lint, types, import layers, tests
 	@echo "pytest"
 	@$(BIN)/python -m pytest --no-header $(ARGS)
 
+.PHONY: soak
+soak: .venv/.dev ## the long tests of what leaves the node, at full length
+	@.ci/debian-packages
+	@RACKWATT_SOAK=1 $(BIN)/python -m pytest --no-header -o faulthandler_timeout=7200 -k influx $(ARGS)
+
 .PHONY: check
 check: .venv/.dev lint ## lint, types, import layers, and whether the generated files are fresh
 	@$(BIN)/python -m tests.golden --check
+	@$(BIN)/rackwatt dashboards check
 
 .PHONY: lint
 lint: .venv/.dev
@@ -43,8 +49,9 @@ lint: .venv/.dev
 	@$(BIN)/lint-imports --no-cache > .venv/import-layers.log || { cat .venv/import-layers.log; exit 1; }
 
 .PHONY: golden
-golden: .venv/.dev ## write the golden files and the generated tables of README and docs anew
+golden: .venv/.dev ## write the golden files, dashboards, rules and the generated tables of README and docs anew
 	@$(BIN)/python -m tests.golden
+	@$(BIN)/rackwatt dashboards build
 
 .PHONY: bench
 bench: .venv/.bench ## measure; beside it nvitop-exporter over the same NVML double

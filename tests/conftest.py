@@ -14,7 +14,17 @@ settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 # Where a test finds its program, for the line that says why it was skipped.
-DEBIAN_PACKAGE_OF = {"gcc": "gcc", "openssl": "openssl", "prometheus": "prometheus", "promtool": "prometheus"}
+DEBIAN_PACKAGE_OF = {
+    "docker-compose": "docker-compose",
+    "gcc": "gcc",
+    "influxd": "influxdb",
+    "node": "nodejs",
+    "npm": "npm",
+    "openssl": "openssl",
+    "prometheus": "prometheus",
+    "promtool": "prometheus",
+    "systemd-analyze": "systemd",
+}
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -11,6 +11,7 @@ from collector.catalog.spec import Level
 from collector.cli.markers import replace_between_markers
 from collector.cli.metric_tables import render_markdown
 from collector.cli.metrics import MARKER, listed
+from dashboards.rules import documents
 from tests.golden import check_tables, node_metrics, rest_bodies
 
 REPOSITORY = Path(__file__).parents[2]
@@ -27,6 +28,19 @@ def _checks() -> str:
     text = (REPOSITORY / "docs/checks.md").read_text("utf-8")
     text = replace_between_markers(text, check_tables.CHECKS_MARKER, check_tables.render_checks())
     return replace_between_markers(text, check_tables.XIDS_MARKER, check_tables.render_xids())
+
+
+def _runbooks() -> str:
+    """Renew the sections of the alerts."""
+    text = (REPOSITORY / "docs/runbooks.md").read_text("utf-8")
+    return replace_between_markers(text, documents.RUNBOOKS_MARKER, documents.render_runbooks())
+
+
+def _rules() -> str:
+    """Renew the tables of recorded series and alerts."""
+    text = (REPOSITORY / "docs/rules.md").read_text("utf-8")
+    text = replace_between_markers(text, documents.RECORDED_MARKER, documents.render_recorded())
+    return replace_between_markers(text, documents.ALERTS_MARKER, documents.render_alerts())
 
 
 @dataclass(frozen=True)
@@ -53,6 +67,8 @@ def _rest_body(name: str) -> GoldenFile:
 FILES: Mapping[str, GoldenFile] = {
     "README.md": GoldenFile(_readme),
     "docs/checks.md": GoldenFile(_checks),
+    "docs/rules.md": GoldenFile(_rules),
+    "docs/runbooks.md": GoldenFile(_runbooks),
     **{f"tests/golden/metrics/{name}": _metrics(name) for name in node_metrics.NODES},
     **{f"tests/golden/rest/{name}": _rest_body(name) for name in rest_bodies.BODIES},
 }

@@ -17,7 +17,7 @@ from collector.cli import agent, main, program, reader, simulation
 from collector.config import AgentConfiguration
 from collector.simulator import WORKLOADS, FaultKind
 
-COMMANDS = ("agent", "rack", "demo", "baseline", "release", "resume", "check", "metrics")
+COMMANDS = ("agent", "rack", "demo", "baseline", "release", "resume", "check", "metrics", "dashboards")
 
 
 def rackwatt(
@@ -44,7 +44,7 @@ def test_the_version_is_that_of_the_distribution() -> None:
 def test_help_lists_the_commands_for_people_and_no_other() -> None:
     done = rackwatt("--help")
     assert done.returncode == 0
-    listed = re.findall(r"^    (\w+)  ", done.stdout, re.MULTILINE)
+    listed = re.findall(r"^    (\w+)(?:  |$)", done.stdout, re.MULTILINE)
     assert listed == list(COMMANDS) == [command.name for command in program.COMMANDS]
 
 
@@ -98,7 +98,8 @@ MISUSE = {
     "unknown command": (
         ["agnet"],
         "rackwatt: error: argument COMMAND: invalid choice: 'agnet'"
-        " (choose from 'agent', 'rack', 'demo', 'baseline', 'release', 'resume', 'check', 'metrics')",
+        " (choose from 'agent', 'rack', 'demo', 'baseline', 'release', 'resume', 'check', 'metrics',"
+        " 'dashboards')",
     ),
     "unknown argument": (["check", "--jason"], "rackwatt: error: unrecognized arguments: --jason"),
     "argument cut short": (["check", "--js"], "rackwatt: error: unrecognized arguments: --js"),

@@ -1,0 +1,1 @@
+"""Recording rules, alerts and their tests for Prometheus, generated from the catalogue and the checks."""

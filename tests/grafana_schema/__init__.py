@@ -1,0 +1,1 @@
+"""Grafana's own types as JSON schemas, made from the npm package @grafana/schema on first use."""
