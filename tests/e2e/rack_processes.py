@@ -110,7 +110,7 @@ class Process:
 class Tray:
     """A compute tray: its agent, and what was done to it."""
 
-    def __init__(self, number: int, host: str, port: int, folder: Path) -> None:
+    def __init__(self, number: int, host: str, port: int, folder: Path, settings: str = "") -> None:
         """Begin without an agent; `heal` starts one.
 
         Args:
@@ -118,12 +118,14 @@ class Tray:
             host: Address of its host.
             port: Port of its agent.
             folder: Where logs go.
+            settings: Lines of its configuration besides the rack's name.
         """
         self.node = f"n{number + 1:02d}"
         self.host = host
         self.port = port
         self._number = number
         self._folder = folder
+        self._settings = settings
         self._agent: Process | None = None
         self._stopped = False
         self._faults: tuple[str, ...] = ()
@@ -142,7 +144,7 @@ class Tray:
     def start(self, *faults: str) -> None:
         """Start the agent, with faults as on the command line."""
         settings = self._folder / "agent.yaml"
-        settings.write_text("rack: r01\n", encoding="utf-8")
+        settings.write_text(f"rack: r01\n{self._settings}", encoding="utf-8")
         self._faults = faults
         self._agent = Process(
             [
@@ -192,11 +194,13 @@ class Tray:
 class Trays:
     """All trays of the rack."""
 
-    def __init__(self, network: Loopback, folder: Path) -> None:
+    def __init__(self, network: Loopback, folder: Path, *, count: int = TRAYS, settings: str = "") -> None:
         """Begin without agents; `heal` starts them."""
         port = network.free_port()
         self.network = network
-        self.all = tuple(Tray(number, network.host(number + 1), port, folder) for number in range(TRAYS))
+        self.all = tuple(
+            Tray(number, network.host(number + 1), port, folder, settings) for number in range(count)
+        )
         self._by_node = {tray.node: tray for tray in self.all}
 
     def __getitem__(self, node: str) -> Tray:
@@ -227,31 +231,49 @@ class Trays:
 class RackService:
     """A `rackwatt rack` over the trays, polling each second; its state outlives its process."""
 
-    def __init__(self, trays: Trays, folder: Path) -> None:
-        """Write its configuration; nothing runs before `start`."""
+    def __init__(
+        self,
+        trays: Trays,
+        folder: Path,
+        *,
+        agents: Sequence[str] = (),
+        rack: Mapping[str, object] | None = None,
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
+        """Write its configuration; nothing runs before `start`.
+
+        Args:
+            trays: The trays of its rack.
+            folder: Where configuration, ledger and log go.
+            agents: Where it is to find their agents, if something stands between: `n01=127.0.0.1:4000`.
+            rack: Further settings of the rack.
+            settings: Further settings of the service.
+        """
         self.host = trays.network.host(100)
         self.port = trays.network.free_port()
         self.witness_port = trays.network.free_port()
         self._folder = folder
         self._process: Process | None = None
-        token_file = folder / "api.token"
-        token_file.write_text(TOKEN, encoding="utf-8")
-        token_file.chmod(0o600)
-        settings = {
+        self.token_file = folder / "api.token"
+        self.token_file.write_text(TOKEN, encoding="utf-8")
+        self.token_file.chmod(0o600)
+        document = {
             "listen": f"{self.host}:{self.port}",
             "state_dir": str(folder / "state"),
             "poll": "1s",
             "witness": f"tcp:{self.witness_port}",
-            "api_token_file": str(token_file),
+            "api_token_file": str(self.token_file),
             "racks": {
                 "r01": {
                     "platform": PLATFORM,
-                    "agents": [f"{tray.node}={tray.host}:{tray.port}" for tray in trays.all],
+                    "agents": list(agents) or [f"{tray.node}={tray.host}:{tray.port}" for tray in trays.all],
+                    **(rack or {}),
                 }
             },
+            **(settings or {}),
         }
         # JSON is YAML.
-        (folder / "rack.yaml").write_text(json.dumps(settings), encoding="utf-8")
+        (folder / "rack.yaml").write_text(json.dumps(document), encoding="utf-8")
 
     @property
     def process(self) -> Process:
@@ -313,17 +335,26 @@ class RackService:
         """Availability of the last ten minutes; no test takes as long."""
         return self.get("/v1/racks/r01/availability?window=10m")
 
+    def efficiency(self, window: str) -> Body:
+        """Efficiency of the rack."""
+        return self.get(f"/v1/racks/r01/efficiency?window={window}")
+
     def metric(self, name: str, **labels: str) -> float:
         """Read one series of /metrics; it must be there once."""
         wanted = {f'{label}="{value}"' for label, value in labels.items()}
-        found = []
+        found = [value for own, value in self.series(name).items() if wanted <= set(own)]
+        assert len(found) == 1, f"{name} {labels} stands {len(found)} times in /metrics"
+        return found[0]
+
+    def series(self, name: str) -> dict[tuple[str, ...], float]:
+        """Read the series of /metrics with a name: labels as they are written, and value."""
+        found = {}
         for line in get(self.host, self.port, "/metrics")[1].decode().splitlines():
             series, _, value = line.rpartition(" ")
             own, _, rest = series.partition("{")
-            if own == f"rackwatt_{name}" and wanted <= set(rest.removesuffix("}").split(",")):
-                found.append(float(value))
-        assert len(found) == 1, f"{name} {labels} stands {len(found)} times in /metrics"
-        return found[0]
+            if own == f"rackwatt_{name}":
+                found[tuple(rest.removesuffix("}").split(","))] = float(value)
+        return found
 
 
 def get(

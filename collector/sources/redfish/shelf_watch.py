@@ -116,10 +116,13 @@ class ShelfWatch:
         return tuple(shelf.reading for shelf in self._shelves if shelf.rack == rack)
 
     async def start(self) -> None:
-        """Begin to read every shelf, at once and then once a period, and return."""
+        """Begin to read every shelf, at once and then each at its own moment of a period, and return."""
         self._tasks = [
-            asyncio.create_task(self._read_on(shelf), name=f"read {shelf.client.target.name}")
-            for shelf in self._shelves
+            asyncio.create_task(
+                self._read_on(shelf, self._period_seconds * (position + 1) / len(self._shelves)),
+                name=f"read {shelf.client.target.name}",
+            )
+            for position, shelf in enumerate(self._shelves)
         ]
 
     async def close(self) -> None:
@@ -133,13 +136,21 @@ class ShelfWatch:
         """Read every shelf now, and return when each has told its power or failed."""
         await asyncio.gather(*map(self._read, self._shelves))
 
-    async def _read_on(self, shelf: _Shelf) -> None:
+    async def _read_on(self, shelf: _Shelf, pause_seconds: float) -> None:
+        """Read a shelf on and on.
+
+        Args:
+            shelf: The shelf.
+            pause_seconds: Time to the second reading. Shelves that were read at one moment would all miss
+                what happens between two, and the rack's energy would rise in steps.
+        """
         while True:
             began = asyncio.get_running_loop().time()
             await self._read(shelf)
             # A reading that took longer than the period is not made up for.
             spent = asyncio.get_running_loop().time() - began
-            await asyncio.sleep(max(0.0, self._period_seconds - spent))
+            await asyncio.sleep(max(0.0, pause_seconds - spent))
+            pause_seconds = self._period_seconds
 
     async def _read(self, shelf: _Shelf) -> None:
         before = shelf.reading
