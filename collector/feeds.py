@@ -24,6 +24,9 @@ MAXIMUM_SERIES = 20_000
 those of ten endpoints with a hundred models each, which is the bound of CONTRACTS §8."""
 MAXIMUM_LABEL = 256
 """Most characters of a label value; a rack service takes no longer one."""
+MAXIMUM_SERIES_BYTES = 1024 * 1024
+"""Most bytes that names and labels of one feed's series have together: chosen. Ten endpoints with a hundred
+models each have 0.9 MiB, if names of models have 50 characters."""
 MAXIMUM_HISTOGRAMS = 2_000
 """Most histograms of a Snapshot; a rack service takes no more."""
 MAXIMUM_BOUNDS = 200
@@ -31,6 +34,8 @@ MAXIMUM_BOUNDS = 200
 MAXIMUM_BUCKETS = 100_000
 """Most buckets of a Snapshot, so that its document stays below the 4 MiB that a rack service takes: a bucket
 is two numbers, of 9 bytes each in MessagePack."""
+MAXIMUM_HISTOGRAM_BYTES = 512 * 1024
+"""Most bytes that names and labels of a Snapshot's histograms have together, for the same reason: chosen."""
 
 _HISTOGRAM_ORDER = {
     metric.name: place for place, metric in enumerate(catalog.ALL) if metric.kind is Kind.HISTOGRAM
@@ -190,18 +195,30 @@ class Feeds:
             merged.setdefault((sample.metric.name, sample.labels), sample)
         ordered = sorted(merged.values(), key=lambda sample: _HISTOGRAM_ORDER[sample.metric.name])
         buckets = accumulate(len(sample.counts) for sample in ordered)
-        fitting = [sample for sample, total in zip(ordered, buckets, strict=True) if total <= MAXIMUM_BUCKETS]
+        sizes = accumulate(_size(sample) for sample in ordered)
+        fitting = [
+            sample
+            for sample, total, size in zip(ordered, buckets, sizes, strict=True)
+            if total <= MAXIMUM_BUCKETS and size <= MAXIMUM_HISTOGRAM_BYTES
+        ]
         self.histograms = tuple(fitting[:MAXIMUM_HISTOGRAMS])
         overfull = len(self.histograms) < len(ordered)
         if overfull and not self._overfull:
             _logger.warning(
-                "there are %d histograms; %d are left out, because a Snapshot has %d with %d buckets at most",
+                "there are %d histograms; %d are left out, because a Snapshot has %d with %d buckets and %d "
+                "bytes of labels at most",
                 len(ordered),
                 len(ordered) - len(self.histograms),
                 MAXIMUM_HISTOGRAMS,
                 MAXIMUM_BUCKETS,
+                MAXIMUM_HISTOGRAM_BYTES,
             )
         self._overfull = overfull
+
+
+def _size(entry: Series | HistogramSample) -> int:
+    """Return the bytes of name and labels."""
+    return sum(len(text.encode("utf-8", errors="replace")) for text in (entry.metric.name, *entry.labels))
 
 
 def _name(series: Series) -> SeriesName:
@@ -211,6 +228,11 @@ def _name(series: Series) -> SeriesName:
 def _check(series: Sequence[Series]) -> None:
     if len(series) > MAXIMUM_SERIES:
         raise FeedError(f"{len(series)} series came; {MAXIMUM_SERIES} of one feed are taken at most")
+    if (size := sum(map(_size, series))) > MAXIMUM_SERIES_BYTES:
+        raise FeedError(
+            f"names and labels of {len(series)} series have {size} bytes; {MAXIMUM_SERIES_BYTES} of one feed "
+            "are taken at most"
+        )
     if len(set(map(_name, series))) < len(series):
         raise FeedError("a series came twice")
     for entry in series:

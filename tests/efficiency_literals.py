@@ -53,6 +53,7 @@ def model(
     gpu_watts: float = 86_400.0,
     waiting: float = 0.75,
     engine: str = "vllm",
+    at_finish: bool = False,
 ) -> ModelSum:
     """Give what four endpoints did on GPUs of their own: prompts of 8192 tokens, generations of 1024."""
     return ModelSum(
@@ -64,6 +65,7 @@ def model(
         endpoint_seconds=4 * WINDOW,
         waiting_seconds=4 * WINDOW * waiting,
         engine_seconds={engine: 4 * WINDOW},
+        at_finish_seconds={engine: 4 * WINDOW} if at_finish else {},
         gpu_joules=gpu_watts * WINDOW,
         gpu_seconds=gpus * WINDOW,
         inter_token_latency=latencies(),

@@ -46,6 +46,7 @@ class FakeEndpoint:
     role: str = "engine"
     gpus: tuple[str, ...] = ()
     up: bool = True
+    at_finish: bool = False
     prompt_rate: float = 0.0
     generation_rate: float = 0.0
     prompt: float = 0.0
@@ -72,6 +73,7 @@ class FakeEndpoint:
             if running is None:
                 running = 1.0 if self.generation_rate or self.prompt_rate else 0.0
             found |= {
+                ("llm_tokens_at_finish", own): int(self.at_finish),
                 ("llm_tokens_total", (*labels, "prompt")): self.prompt,
                 ("llm_tokens_total", (*labels, "generation")): self.generation,
                 ("llm_requests_running", labels): running,
@@ -161,6 +163,7 @@ class UsageRack:
     shelf_watts: dict[str, float] = field(default_factory=dict)
     modules_per_node: int | None = 0
     gpus_expected: int | None = None
+    gap_seconds: float = 60.0
     now_ns: int = T0
     memory: dict[str, object] = field(default_factory=dict)
     counters: Counter[str] = field(default_factory=Counter)
@@ -180,6 +183,7 @@ class UsageRack:
             modules_per_node=self.modules_per_node,
             memory=self.memory,
             rollups=tuple(self.rows.values()),
+            maximum_gap_seconds=self.gap_seconds,
         )
 
     def go_on(self, seconds: float) -> None:

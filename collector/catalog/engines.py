@@ -1,4 +1,4 @@
-"""Serving engines as the catalogue knows them: their names, and when they count what they made."""
+"""Serving engines as the catalogue knows them."""
 
 from __future__ import annotations
 
@@ -30,23 +30,19 @@ class Engine:
         name: Value of the label `engine`, and of `engine:` in the configuration.
         title: Name for people.
         role: What its endpoints are unless the configuration says otherwise.
-        counts_at_finish: Whether generated tokens are counted when a request ends and not as they are made,
-            so that a rate needs a window as long as most requests last.
     """
 
     name: str
     title: str
     role: Role
-    counts_at_finish: bool
 
 
-# When tokens are counted: facts on serving engines, §1, read from the published wheels of each.
 ENGINES = (
-    Engine(name="vllm", title="vLLM", role=Role.ENGINE, counts_at_finish=False),
-    Engine(name="sglang", title="SGLang", role=Role.ENGINE, counts_at_finish=True),
-    Engine(name="tensorrt_llm", title="TensorRT-LLM", role=Role.ENGINE, counts_at_finish=True),
-    Engine(name="dynamo", title="NVIDIA Dynamo frontend", role=Role.ROUTER, counts_at_finish=False),
-    Engine(name="llama_cpp", title="llama.cpp", role=Role.ENGINE, counts_at_finish=False),
+    Engine(name="vllm", title="vLLM", role=Role.ENGINE),
+    Engine(name="sglang", title="SGLang", role=Role.ENGINE),
+    Engine(name="tensorrt_llm", title="TensorRT-LLM", role=Role.ENGINE),
+    Engine(name="dynamo", title="NVIDIA Dynamo frontend", role=Role.ROUTER),
+    Engine(name="llama_cpp", title="llama.cpp", role=Role.ENGINE),
 )
 
 ENGINE_NAMES = tuple(engine.name for engine in ENGINES)

@@ -92,6 +92,15 @@ LLM = (
         values=SCRAPE_ERRORS,
     ),
     _llm(
+        "tokens_at_finish",
+        "1 where the endpoint counts generated tokens when their request ends, 0 where as they are made; "
+        "absent where it counts none.",
+        Kind.GAUGE,
+        entity=Entity.LLM_ENDPOINT,
+        value_type=ValueType.INT,
+        maximum=1,
+    ),
+    _llm(
         "tokens_total",
         "Tokens by phase, as the engine counts them; sum one role only: a router and its engines count the "
         "same tokens.",

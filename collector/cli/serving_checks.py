@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -227,14 +227,6 @@ def _absent_gpus(endpoint: EndpointFacts, facts: Facts) -> Iterator[Finding]:
 
 def _together(endpoints: Sequence[EndpointFacts]) -> Iterator[Finding]:
     """Judge what endpoints have in common that they should not."""
-    for url, times in Counter(each.setting.url for each in endpoints).items():
-        if times > 1:
-            names = " and ".join(each.setting.name for each in endpoints if each.setting.url == url)
-            yield Finding(
-                Mark.FAIL,
-                f"{names} have the same `url`, so that their tokens count {times} times",
-                "leave one of them in `serving`",
-            )
     engines = [each for each in endpoints if _role(each) is Role.ENGINE]
     owners: dict[int, list[str]] = defaultdict(list)
     for each in engines:

@@ -64,7 +64,8 @@ class _Node:
         serving: Its endpoints.
         sockets: CPU sockets that were ever seen.
         stamp: Which Snapshot was taken in last.
-        readable: Whether the node answers.
+        heard_ns: When that was.
+        readable: Whether the node answers, with something new from time to time.
         fresh: Whether it has just brought a new Snapshot.
         reported: What it reports now, by domain.
         settled_ns: Until when it is known whether its endpoints rested.
@@ -74,6 +75,7 @@ class _Node:
     sockets: set[str]
     settled_ns: int
     stamp: tuple[str, int] | None = None
+    heard_ns: int = 0
     readable: bool = False
     fresh: bool = False
     reported: Mapping[str, Reported] = field(default_factory=dict)
@@ -211,14 +213,17 @@ class UsageAccount:
     def _take_node(self, poll: Poll, now: int, increases: defaultdict[int, Rollup]) -> list[Done]:
         """Take in a node's poll; its energy goes to the increases, by their begin."""
         node, view = self._nodes[poll.node], poll.view
-        node.readable = view is not None and poll.samples is not NO_SAMPLES
-        node.fresh = False
-        if view is None or not node.readable or node.stamp == (view.agent_id, view.sequence):
+        node.readable = node.fresh = False
+        if view is None or poll.samples is NO_SAMPLES:
             return []
-        node.stamp, node.fresh = (view.agent_id, view.sequence), True
+        if node.stamp == (view.agent_id, view.sequence):
+            node.readable = now - node.heard_ns <= self._gap_ns
+            return []
+        node.readable = node.fresh = True
+        node.stamp, node.heard_ns = (view.agent_id, view.sequence), now
         portions, node.reported = self._meters.take_node(poll.node, poll.samples, view.observed_ns, now)
         node.sockets.update(sample.labels[0] for sample in poll.samples.of_metric("cpu_power_watts"))
-        done = node.serving.take(poll.samples, poll.histograms, now)
+        done = node.serving.take(poll.samples, poll.histograms, now, agent_id=view.agent_id)
         placements = node.serving.placements(self._role)
         for portion in portions:
             increase = increases[portion.starts_ns]
@@ -271,7 +276,7 @@ class UsageAccount:
         if not serving:
             self._idle.mark_busy(min((node.settled_ns for node in self._nodes.values()), default=now), now)
         for node in serving:
-            silent = not node.readable or now - node.settled_ns > self._gap_ns
+            silent = not node.readable
             if silent or (node.fresh and not node.serving.rested(self._role)):
                 self._idle.mark_busy(node.settled_ns, now)
             if silent or node.fresh:
@@ -305,6 +310,8 @@ class UsageAccount:
                 each.waiting_seconds += bool(load.waiting)
                 each.unplaced_seconds += unplaced
                 each.engine_seconds[own.engine] = each.engine_seconds.get(own.engine, 0.0) + 1
+                if own.at_finish:
+                    each.at_finish_seconds[own.engine] = each.at_finish_seconds.get(own.engine, 0.0) + 1
         return total
 
     def _begin_counters(self) -> None:

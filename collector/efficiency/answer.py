@@ -119,7 +119,7 @@ class EnergySplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling:
-    """Throughput of all racks that serve a model, to as many racks of its baseline.
+    """Throughput of all racks of a platform that serve a model, to as many racks of its baseline.
 
     Attributes:
         ratio: Generated tokens a second of the fleet over racks times baseline.

@@ -5,7 +5,6 @@ Empty words mean that nothing speaks against the figure (facts on tokens, §4 an
 
 from __future__ import annotations
 
-from collector.catalog.engines import ENGINES
 from collector.efficiency.figure import Figure, blank, figure, percent
 from collector.efficiency.interactivity import quantile
 from collector.efficiency.rollup import ModelSum, Rollup
@@ -21,8 +20,6 @@ SLOW_REQUEST_QUANTILE = 0.95
 """A window must be as long as most requests last (facts on tokens, §1, trap 3: p95)."""
 
 NO_TOKENS = "no tokens were counted in the window: nothing can be divided by them"
-
-_COUNTS_AT_FINISH = frozenset(engine.name for engine in ENGINES if engine.counts_at_finish)
 
 _NOTHING_MEASURED = {
     "gpu": "the energy of no GPU is known in the window",
@@ -67,8 +64,8 @@ def tokens(rollup: Rollup, window_seconds: float) -> str:
         return up.reason
     if up.value < SUFFICIENT_RATIO:
         return (
-            f"the serving endpoints were up and fresh for {percent(up.value)} of the window; "
-            f"{percent(SUFFICIENT_RATIO)} is enough"
+            f"the serving endpoints were up and fresh for {percent(up.value)} of the window, with "
+            f"tokens counted; {percent(SUFFICIENT_RATIO)} is enough"
         )
     if window_seconds < SHORTEST_WINDOW_SECONDS:
         return f"the window of {window_seconds:g} s is too short; {SHORTEST_WINDOW_SECONDS:g} s is enough"
@@ -84,7 +81,7 @@ def finished(name: str, model: ModelSum, window_seconds: float, *, idle: bool) -
         window_seconds: Length of the window.
         idle: Whether no endpoint had a request in the whole window.
     """
-    engines = sorted(_COUNTS_AT_FINISH.intersection(model.engine_seconds))
+    engines = sorted(model.at_finish_seconds)
     if not engines or (idle and model.prompt_tokens + model.generation_tokens <= 0):
         return ""
     slow = quantile(model.request_duration, SLOW_REQUEST_QUANTILE, "request duration")

@@ -67,6 +67,7 @@ class ModelSum(msgspec.Struct, kw_only=True, omit_defaults=True):
         endpoint_seconds: Time of endpoints up, summed over endpoints.
         waiting_seconds: The part of it in which requests waited.
         engine_seconds: The same by engine.
+        at_finish_seconds: The part of that in which tokens counted when their request ended.
         gpu_joules: Energy of the GPUs that its endpoints say they compute on.
         gpu_seconds: Time of those GPUs for which that energy is known.
         unplaced_seconds: Time of endpoints that do not say which GPUs they compute on, or share them.
@@ -83,6 +84,7 @@ class ModelSum(msgspec.Struct, kw_only=True, omit_defaults=True):
     endpoint_seconds: float = 0.0
     waiting_seconds: float = 0.0
     engine_seconds: dict[str, float] = {}
+    at_finish_seconds: dict[str, float] = {}
     gpu_joules: float = 0.0
     gpu_seconds: float = 0.0
     unplaced_seconds: float = 0.0
@@ -99,7 +101,7 @@ class Rollup(msgspec.Struct, kw_only=True, omit_defaults=True):
         energy: Energy by domain (`collector.catalog.rack.ENERGY_DOMAINS`).
         role: Role whose tokens are counted; empty where there are no endpoints.
         endpoints_expected_seconds: Time of expected endpoints of that role, summed.
-        endpoints_up_seconds: The part of it in which they were up and fresh.
+        endpoints_up_seconds: The part of it in which they were up and fresh, and counted tokens.
         models: What was done, by model.
     """
 
@@ -123,6 +125,7 @@ _MODEL_NUMBERS = (
     "gpu_seconds",
     "unplaced_seconds",
 )
+_BY_ENGINE = ("engine_seconds", "at_finish_seconds")
 _MODEL_HISTOGRAMS = ("time_to_first_token", "inter_token_latency", "request_duration")
 _DECIMALS = 6
 """Decimals of what is stored (chosen): millionths of a joule, token or second; a float may have 17 digits."""
@@ -188,8 +191,10 @@ def add_model(target: ModelSum, other: ModelSum, share: float = 1.0) -> None:
     for name in _MODEL_NUMBERS:
         if value := getattr(other, name):
             setattr(target, name, getattr(target, name) + value * share)
-    for engine, seconds in other.engine_seconds.items():
-        target.engine_seconds[engine] = target.engine_seconds.get(engine, 0.0) + seconds * share
+    for name in _BY_ENGINE:
+        by_engine = getattr(target, name)
+        for engine, seconds in getattr(other, name).items():
+            by_engine[engine] = by_engine.get(engine, 0.0) + seconds * share
     for name in _MODEL_HISTOGRAMS:
         if (own := getattr(other, name)) is not None:
             setattr(target, name, _add_histograms(getattr(target, name), own, share))

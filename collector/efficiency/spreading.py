@@ -10,9 +10,9 @@ from collector.health.ledger_usage import StoredRollup
 BRIDGE_NS = 600 * 1_000_000_000
 """Longest gap over which an increase is spread (chosen): ten minutes, as long as a node takes to boot."""
 
-KEEP_NS = 720 * 1_000_000_000
-"""How long minutes and hours that ended may still change (chosen): the longest bridge, and the minute that it
-takes until it is known whether a time was idle."""
+KEEP_NS = 900 * 1_000_000_000
+"""How long minutes and hours that ended may still change (chosen): the longest bridge, and the three minutes
+that it takes at most until it is known whether a time was idle, with polls a minute apart."""
 
 LENGTHS = (MINUTE_SECONDS, HOUR_SECONDS)
 _SECOND_NS = 1_000_000_000
@@ -29,6 +29,7 @@ class RollupBook:
         """
         self._rows: dict[tuple[int, int], Rollup] = {}
         self._changed: dict[tuple[int, int], None] = {}
+        self._written_ns = 0
         for own in rollups:
             if own.length_seconds in LENGTHS and own.starts_ns % (own.length_seconds * _SECOND_NS) == 0:
                 try:
@@ -67,23 +68,25 @@ class RollupBook:
         """
         taken = tuple(StoredRollup(*key, encode(self._rows[key])) for key in self._changed)
         self._changed = {}
+        self._written_ns = max(self._written_ns, now_ns - KEEP_NS)
         self._rows = {
             (length, starts): row
             for (length, starts), row in self._rows.items()
-            if starts + length * _SECOND_NS > now_ns - KEEP_NS
+            if starts + length * _SECOND_NS > self._written_ns
         }
         return taken
 
     def _touched(self, starts_ns: int, ends_ns: int) -> Iterator[tuple[Rollup, int]]:
-        """Yield the minutes and hours that a stretch touches, with how many nanoseconds of it are in each."""
+        """Yield the minutes and hours that a stretch touches, with how many nanoseconds of it are in each.
+
+        What was forgotten stays as it was written: a new row would take its place.
+        """
         for length in LENGTHS:
             length_ns = length * _SECOND_NS
             slot = starts_ns - starts_ns % length_ns
             while slot < ends_ns or slot <= starts_ns:
-                key = (length, slot)
-                row = self._rows.get(key)
-                if row is None:
-                    row = self._rows[key] = Rollup()
-                self._changed[key] = None
-                yield row, min(ends_ns, slot + length_ns) - max(starts_ns, slot)
+                if slot + length_ns > self._written_ns:
+                    row = self._rows.setdefault((length, slot), Rollup())
+                    self._changed[length, slot] = None
+                    yield row, min(ends_ns, slot + length_ns) - max(starts_ns, slot)
                 slot += length_ns

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
-from collector.efficiency.counting import increase
+from collector.catalog.engines import UNKNOWN_ENGINE
+from collector.efficiency.counting import Increase, increase
 from collector.efficiency.rollup import HistogramSum, ModelSum, add_model
 from collector.health.samples import Samples
 from collector.model import HistogramSample, Sample, Value
@@ -16,6 +17,9 @@ from collector.model import HistogramSample, Sample, Value
 MAXIMUM_TOKENS_PER_SECOND = 1e7
 """No endpoint has more (chosen): seven times what 72 GPUs make by the fastest published row (facts on tokens,
 §2: 18,131.6 tokens/s each)."""
+_MAXIMUM_SUM_SECONDS = float(2**63)
+"""Most that observations add up to in the time between two Snapshots: what a series of the catalogue may have
+at most (`collector.catalog.llm`). Larger ones would add up to what no number can hold."""
 _SLACK_SECONDS = 10
 """How much older than its Snapshot a value may be (chosen): two scrapes."""
 MAXIMUM_ENDPOINTS = 1000
@@ -42,25 +46,41 @@ _FINISHED = "llm_request_duration_seconds"
 _METRICS = (
     "llm_up",
     "llm_gpu_info",
+    "llm_tokens_at_finish",
     "llm_requests_running",
     "llm_requests_waiting",
+    "llm_kv_cache_usage_ratio",
     *(name for name, _ in _COUNTERS),
 )
+_OF_MODELS = (_TOKENS, "llm_requests_running", "llm_requests_waiting", "llm_kv_cache_usage_ratio")
+"""Series by which an endpoint tells which models it has, beside its histograms."""
 _LABELS = 4
 """Labels of a series of an endpoint and model: endpoint, engine, model, role (CONTRACTS §1)."""
 
 
 @dataclass(slots=True)
 class Load:
-    """What a model of an endpoint has to do; None where it is not said."""
+    """What a model of an endpoint has to do; None where it is not said.
+
+    Attributes:
+        running: Requests that are being computed.
+        waiting: Requests that wait.
+        phases: Phases of which tokens are counted.
+    """
 
     running: Value | None = None
     waiting: Value | None = None
+    phases: set[str] = field(default_factory=set)
 
     @property
     def resting(self) -> bool:
         """Whether there is no request at all."""
         return self.running == 0 and self.waiting == 0
+
+    @property
+    def counted(self) -> bool:
+        """Whether its tokens are counted; an engine may begin to with its first request."""
+        return self.resting or self.phases >= _PHASES.keys()
 
 
 @dataclass(slots=True)
@@ -70,8 +90,9 @@ class Endpoint:
     Attributes:
         engine: Its engine.
         role: Whether it is an engine or a router.
-        up: Whether its metrics are read, and its counters can be believed.
+        up: Whether its metrics are read, its tokens counted, and its counters to be believed.
         gpus: Indices of the GPUs that it says it computes on.
+        at_finish: Whether it counts tokens, and does not say that they count before their request ends.
         models: Its models; while it is down, those that it had.
     """
 
@@ -79,6 +100,7 @@ class Endpoint:
     role: str
     up: bool = False
     gpus: tuple[str, ...] = ()
+    at_finish: bool = False
     models: Mapping[str, Load] = field(default_factory=dict)
 
     @property
@@ -107,12 +129,14 @@ class Done(NamedTuple):
 class _Counted:
     value: float
     placed_ns: int
+    agent_id: str
 
 
 @dataclass(slots=True)
 class _Observed:
     sums: HistogramSum
     placed_ns: int
+    agent_id: str
 
 
 class NodeServing:
@@ -135,21 +159,26 @@ class NodeServing:
         self._histograms: dict[tuple[str, tuple[str, ...]], _Observed] = {}
         self._rested: frozenset[str] = frozenset()
         self._busy: set[str] = set()
+        self._agent_id = ""
 
-    def take(self, samples: Samples, histograms: Iterable[HistogramSample], now_ns: int) -> list[Done]:
+    def take(
+        self, samples: Samples, histograms: Sequence[HistogramSample], now_ns: int, *, agent_id: str = ""
+    ) -> list[Done]:
         """Take in a Snapshot.
 
         Args:
             samples: Its values.
             histograms: Its histograms.
             now_ns: The present.
+            agent_id: The agent process that took it.
 
         Returns:
             What was done since the Snapshot before.
         """
         rested = self._resting_roles()
         rows = {name: tuple(samples.of_metric(name)) for name in _METRICS}
-        self.endpoints = self._read_endpoints(rows)
+        self.endpoints = self._read_endpoints(rows, histograms)
+        self._agent_id = agent_id
         self.placed = self._find_placed()
         self._busy = set()
         sums: dict[tuple[int, str, str], ModelSum] = {}
@@ -197,26 +226,28 @@ class NodeServing:
         roles = {own.role for own in self.endpoints.values()}
         return frozenset(roles - {own.role for own in self.endpoints.values() if not own.resting})
 
-    def _read_endpoints(self, rows: Mapping[str, Sequence[Sample]]) -> dict[str, Endpoint]:
+    def _read_endpoints(
+        self, rows: Mapping[str, Sequence[Sample]], histograms: Iterable[HistogramSample]
+    ) -> dict[str, Endpoint]:
         endpoints = {}
         for sample in rows["llm_up"][:MAXIMUM_ENDPOINTS]:
             name, engine, role = sample.labels
+            known = self.endpoints.get(name)
+            if engine == UNKNOWN_ENGINE and known is not None:
+                # An agent that was restarted has yet to recognize it; until then it says what is usual.
+                engine, role = known.engine, known.role
             endpoints[name] = Endpoint(engine, role, up=sample.value == 1)
         gpus: dict[str, list[str]] = {}
         for sample in rows["llm_gpu_info"]:
             gpus.setdefault(sample.labels[0], []).append(sample.labels[-1])
-        models: dict[str, dict[str, Load]] = {}
-        for name in (_TOKENS, "llm_requests_running", "llm_requests_waiting"):
-            for sample in rows[name]:
-                load = models.setdefault(sample.labels[0], {}).setdefault(sample.labels[2], Load())
-                if name == "llm_requests_running":
-                    load.running = sample.value
-                elif name == "llm_requests_waiting":
-                    load.waiting = sample.value
+        live = {sample.labels[0] for sample in rows["llm_tokens_at_finish"] if sample.value == 0}
+        models = _models(rows, histograms)
         for name, own in endpoints.items():
             known = self.endpoints.get(name)
             own.gpus = tuple(gpus.get(name, ()))
             own.models = models.get(name) or ({} if own.up or known is None else known.models)
+            own.up = own.up and all(load.counted for load in own.models.values())
+            own.at_finish = name not in live and any(load.phases for load in own.models.values())
         return endpoints
 
     def _count(
@@ -230,13 +261,13 @@ class NodeServing:
         target = fields.get(labels[_LABELS] if len(labels) > _LABELS else "")
         base = self._bases.get((name, labels))
         if base is None:
-            self._bases[name, labels] = _Counted(value, now_ns)
+            self._bases[name, labels] = _Counted(value, now_ns, self._agent_id)
             if value and name == _TOKENS:
                 self._busy.add(labels[3])
             return
         starts = base.placed_ns
-        risen = increase(base.value, value, _most(starts, now_ns))
-        base.value, base.placed_ns = value, now_ns
+        risen = self._increase(base, value, now_ns)
+        base.value, base.placed_ns, base.agent_id = value, now_ns, self._agent_id
         if name == _TOKENS and (risen is None or risen.amount):
             self._busy.add(labels[3])
         if risen is None:
@@ -244,6 +275,15 @@ class NodeServing:
         elif risen.amount and target is not None:
             own = _sums_of(sums, starts, labels)
             setattr(own, target, getattr(own, target) + risen.amount)
+
+    def _increase(self, base: _Counted, value: float, now_ns: int) -> Increase | None:
+        """Tell by how much a counter rose; None if nothing is known of the time between.
+
+        One that fell with its agent's restart may have lost what the agent carried for ranks that began anew
+        (docs/decisions/0022): then its new value was counted before.
+        """
+        risen = increase(base.value, value, _most(base.placed_ns, now_ns))
+        return None if risen and not risen.whole and base.agent_id != self._agent_id else risen
 
     def _doubt(self, metric: str, endpoint: str) -> None:
         """Count an endpoint whose tokens made an impossible step as down until its next Snapshot."""
@@ -256,9 +296,12 @@ class NodeServing:
         name, labels = histogram.metric.name, histogram.labels
         newest = HistogramSum(bounds=histogram.bounds, counts=histogram.counts, sum=histogram.sum)
         base = self._histograms.get((name, labels))
-        self._histograms[name, labels] = _Observed(newest, now_ns)
+        self._histograms[name, labels] = _Observed(newest, now_ns, self._agent_id)
         # A histogram with other bounds begins anew.
         if base is None or base.sums.bounds != newest.bounds:
+            return
+        # As for counters: what was observed before its agent was restarted is not observed again.
+        if base.agent_id != self._agent_id and _fell(base.sums, newest):
             return
         risen = _rise(base.sums, newest, _most(base.placed_ns, now_ns))
         if risen is not None and (risen.counts[-1] or risen.sum):
@@ -283,18 +326,47 @@ def _sums_of(sums: dict[tuple[int, str, str], ModelSum], starts_ns: int, labels:
     return sums.setdefault((starts_ns, role, model), ModelSum())
 
 
+def _models(
+    rows: Mapping[str, Sequence[Sample]], histograms: Iterable[HistogramSample]
+) -> dict[str, dict[str, Load]]:
+    """Return what is said of each model, by endpoint."""
+    found: dict[str, dict[str, Load]] = {}
+    for labels in _labels_of_models(rows, histograms):
+        load = found.setdefault(labels[0], {}).setdefault(labels[2], Load())
+        if len(labels) > _LABELS:
+            load.phases.add(labels[_LABELS])
+    for sample in rows["llm_requests_running"]:
+        found[sample.labels[0]][sample.labels[2]].running = sample.value
+    for sample in rows["llm_requests_waiting"]:
+        found[sample.labels[0]][sample.labels[2]].waiting = sample.value
+    return found
+
+
+def _labels_of_models(
+    rows: Mapping[str, Sequence[Sample]], histograms: Iterable[HistogramSample]
+) -> Iterator[tuple[str, ...]]:
+    for name in _OF_MODELS:
+        yield from (sample.labels for sample in rows[name])
+    yield from (each.labels for each in histograms if each.metric.name in _HISTOGRAMS)
+
+
+def _fell(before: HistogramSum, after: HistogramSum) -> bool:
+    """Tell whether a histogram with the same bounds began anew."""
+    return any(one < other for one, other in zip(after.counts, before.counts, strict=True))
+
+
 def _rise(before: HistogramSum, after: HistogramSum, maximum: float) -> HistogramSum | None:
     """Return what was observed between two readings; None if it is impossible.
 
     A histogram of which any count fell began anew.
     """
     steps = [one - other for one, other in zip(after.counts, before.counts, strict=True)]
-    if min(steps) < 0:
+    if _fell(before, after):
         steps, total = list(after.counts), after.sum
     else:
         total = after.sum - before.sum
     if any(low > high for low, high in pairwise(steps)):
         return None
-    if total < 0 or steps[-1] > maximum:
+    if not 0 <= total <= _MAXIMUM_SUM_SECONDS or steps[-1] > maximum:
         return None
     return HistogramSum(bounds=after.bounds, counts=tuple(steps), sum=total)

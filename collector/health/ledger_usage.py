@@ -14,7 +14,7 @@ _logger = logging.getLogger("rackwatt.ledger")
 MAXIMUM_WAITING = 20_000
 """Roll-ups that wait for a disk (chosen): some 40 MB, for one rack two weeks of minutes."""
 
-_HELD = 15
+_HELD = 20
 """Newest roll-ups of each rack and length that are held in memory for a file that is begun anew (chosen):
 more minutes than those that may still change."""
 

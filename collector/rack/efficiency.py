@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 
 import msgspec
 
@@ -17,11 +19,14 @@ from collector.efficiency.rollup import Rollup, decode, merge
 from collector.efficiency.window import Window, parts, settled_window
 from collector.health.gpu_counts import expected_gpus
 from collector.health.ledger import KEEP_MINUTES_DAYS, Ledger
+from collector.health.ledger_usage import StoredRollup
 from collector.health.rack_types import RackStatus
 from collector.profiles import references
 from collector.rack.records import Records
 from collector.rack.settings import RackServiceSettings
 from collector.timekeeping import SteadyClock
+
+_logger = logging.getLogger("rackwatt.rack")
 
 _SECOND_NS = 1_000_000_000
 _MINUTES_NS = int((KEEP_MINUTES_DAYS * 86_400 - 3600) * _SECOND_NS)
@@ -72,9 +77,11 @@ class EfficiencyDesk:
             minutes_from_ns=max(0, now_ns - _MINUTES_NS),
         )
         baselines = await self.baselines()
-        # What other racks did is asked for scaling alone.
-        racks = tuple(self._expected) if baselines else (rack,)
-        sums = await self._records.ask(lambda ledger: {name: _sum(ledger, name, window) for name in racks})
+        # One question a rack: whoever asks for a long time of many racks keeps nobody from writing between.
+        sums = {
+            name: await self._records.ask(partial(_sum, rack=name, window=window))
+            for name in self._alike(rack, baselines)
+        }
         return compute_efficiency(
             sums[rack],
             self._usage(rack),
@@ -88,8 +95,7 @@ class EfficiencyDesk:
 
     async def baselines(self, rack: str | None = None) -> tuple[Baseline, ...]:
         """Return the baselines, of one rack or of all, newest first."""
-        texts = await self._records.ask(lambda ledger: ledger.baselines())
-        found = [msgspec.json.decode(text, type=Baseline) for text in texts]
+        found = await self._records.ask(lambda ledger: tuple(_read_baselines(ledger.baselines())))
         kept = [own for own in found if rack in (None, own.rack)]
         return tuple(sorted(kept, key=lambda own: (own.recorded_ns, own.id), reverse=True))
 
@@ -121,7 +127,8 @@ class EfficiencyDesk:
             created_by=created_by,
             make_id=lambda: f"b-{uuid.uuid4().hex[:12]}",
         )
-        await self._records.ask(lambda ledger: _keep(ledger, made, now_ns))
+        if not await self._records.ask(lambda ledger: _keep(ledger, made, now_ns)):
+            _logger.warning("a baseline of rack %s is not on disk yet; a restart would forget it", rack)
         return made
 
     async def forget(self, baseline_id: str) -> Baseline | None:
@@ -131,6 +138,13 @@ class EfficiencyDesk:
             now_ns = self._clock.now_ns()
             await self._records.ask(lambda ledger: ledger.forget_baseline(baseline_id, now_ns))
         return known.get(baseline_id)
+
+    def _alike(self, rack: str, baselines: Iterable[Baseline]) -> tuple[str, ...]:
+        """Return the racks that scaling is about: those of the rack's platform, if that has a baseline."""
+        platform = self._expected[rack].platform
+        if not any(own.platform == platform for own in baselines):
+            return (rack,)
+        return tuple(name for name, own in self._expected.items() if own.platform == platform)
 
     def _usage(self, rack: str) -> ExpectedUsage:
         expected = self._expected[rack]
@@ -143,15 +157,37 @@ class EfficiencyDesk:
         )
 
 
-def _keep(ledger: Ledger, made: Iterable[Baseline], now_ns: int) -> None:
-    for own in made:
-        ledger.keep_baseline(own.id, msgspec.json.encode(own).decode("utf-8"), now_ns)
+def _keep(ledger: Ledger, made: Iterable[Baseline], now_ns: int) -> bool:
+    """Keep baselines; tell whether they are on the disk."""
+    kept = [ledger.keep_baseline(own.id, msgspec.json.encode(own).decode("utf-8"), now_ns) for own in made]
+    return all(kept)
 
 
 def _sum(ledger: Ledger, rack: str, window: Window) -> Rollup:
     """Add up a rack's roll-ups over a window."""
     return merge(
-        decode(stored.data)
+        own
         for part in parts(window)
-        for stored in ledger.rollups(rack, part.length_seconds, part.starts_ns, part.ends_ns)
+        for own in _read(ledger.rollups(rack, part.length_seconds, part.starts_ns, part.ends_ns))
     )
+
+
+def _read(rollups: Iterable[StoredRollup]) -> Iterator[Rollup]:
+    """Read roll-ups; one that cannot be read leaves its time unwatched."""
+    for own in rollups:
+        try:
+            yield decode(own.data)
+        except ValueError as error:
+            _skipped("a roll-up", error)
+
+
+def _read_baselines(texts: Iterable[str]) -> Iterator[Baseline]:
+    for text in texts:
+        try:
+            yield msgspec.json.decode(text, type=Baseline)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            _skipped("a baseline", error)
+
+
+def _skipped(what: str, error: Exception) -> None:
+    _logger.warning("the ledger has %s that cannot be read and counts as not recorded: %s", what, error)

@@ -215,6 +215,11 @@ def _price(read: Callable[[Price], float | None]) -> Callable[[_Subject], Iterab
     return _single(lambda subject: read(subject.state.price))
 
 
+def _includes_energy(price: Price) -> int | None:
+    # Of no price there is nothing to say.
+    return None if price.gpu_hour_usd is None else int(price.gpu_hour_includes_energy)
+
+
 _READ: Mapping[str, Callable[[_Subject], Iterable[Row]]] = {
     "rack_nodes_expected": _single(lambda subject: len(subject.expected.nodes)),
     "rack_nodes": _node_rows,
@@ -234,6 +239,7 @@ _READ: Mapping[str, Callable[[_Subject], Iterable[Row]]] = {
     "rack_node_operating_seconds_total": _counter(lambda counters: counters.node_operating_seconds),
     "rack_node_down_seconds_total": _counter(lambda counters: counters.node_down_seconds),
     "rack_incidents_total": _counter(lambda counters: counters.incidents),
+    "rack_slo_ratio": _single(lambda subject: subject.expected.slo),
     "rack_energy_joules_total": _used(lambda used: used.energy_joules),
     "rack_energy_error_joules_total": _used(lambda used: used.energy_error_joules),
     "rack_idle_energy_joules_total": _used(lambda used: used.idle_joules),
@@ -243,6 +249,7 @@ _READ: Mapping[str, Callable[[_Subject], Iterable[Row]]] = {
     "rack_llm_endpoints_up": _endpoints(lambda usage: usage.endpoints_up),
     "rack_llm_tokens_total": _token_rows,
     "rack_gpu_hour_usd": _price(lambda price: price.gpu_hour_usd),
+    "rack_gpu_hour_includes_energy": _price(_includes_energy),
     "rack_electricity_usd_per_kwh": _price(lambda price: price.kwh_usd),
     "rack_pue_ratio": _price(lambda price: price.pue),
 }

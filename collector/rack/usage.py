@@ -59,6 +59,7 @@ class UsageWatch:
         self._shelves = shelves
         self._accounts: dict[str, UsageAccount] = {}
         self._failing: set[str] = set()
+        self._untaken: set[str] = set()
         self._taken_ns = 0
 
     def open(
@@ -122,6 +123,8 @@ class UsageWatch:
     def take(self, now_ns: int, *, last: bool = False) -> Mapping[str, UsageUpdate]:
         """Return what is to be written, by rack; mostly nothing, as it is written every few seconds.
 
+        A defect costs its own rack's energy and tokens, and nothing else of what is written.
+
         Args:
             now_ns: The present.
             last: Whether the service ends.
@@ -129,7 +132,17 @@ class UsageWatch:
         if not last and now_ns - self._taken_ns < TAKE_SECONDS * _SECOND_NS:
             return {}
         self._taken_ns = now_ns
-        return {name: account.take() for name, account in self._accounts.items()}
+        taken = {}
+        for name, account in self._accounts.items():
+            try:
+                taken[name] = account.take()
+            except Exception:
+                if name not in self._untaken:
+                    _logger.exception("energy and tokens of rack %s cannot be written", name)
+                self._untaken.add(name)
+            else:
+                self._untaken.discard(name)
+        return taken
 
     def export(self, rack: str) -> Mapping[str, object]:
         """Return what is to be remembered of a rack over a restart."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import ssl
 from collections.abc import Callable
 
 import aiohttp
 
-from collector.errors import RackwattError
+from collector.errors import ConfigurationError, RackwattError
 
 USER_AGENT = "rackwatt"
 
@@ -62,6 +64,23 @@ async def read_at_most(
         if left < 0:
             raise TooLargeError(f"the answer is larger than {maximum_bytes} bytes")
         take(part)
+
+
+@functools.lru_cache(maxsize=64)
+def tls_context(ca_file: str | None) -> ssl.SSLContext:
+    """Make what checks certificates, once for each file: reading the system's takes some milliseconds.
+
+    Args:
+        ca_file: Certificates of the authorities; None for the system's.
+
+    Raises:
+        ConfigurationError: The file cannot be used.
+    """
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ConfigurationError(f"{ca_file}: holds no certificates that can be used: {reason}") from None
 
 
 def short(error: Exception) -> str:

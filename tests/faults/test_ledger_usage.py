@@ -32,7 +32,7 @@ def usage(minute: int, more: str = "") -> UsageUpdate:
 def test_damage_that_shows_while_running_keeps_the_newest_energy_and_tokens(path: Path) -> None:
     ledger = open_ledger(path, T0)
     ledger.keep_baseline("b1", "a baseline", T0)
-    for minute in range(20):
+    for minute in range(25):
         ledger.add_usage("r01", usage(minute), T0)
         ledger.flush(T0)
     for suffix in ("", "-wal", "-shm"):
@@ -42,9 +42,9 @@ def test_damage_that_shows_while_running_keeps_the_newest_energy_and_tokens(path
     assert len(damaged_files(path)) == 1
     let_die(ledger)
     again = open_ledger(path, T0)
-    assert again.usage("r01").energy_joules == {"gpu": 20.0}
+    assert again.usage("r01").energy_joules == {"gpu": 25.0}
     assert [own.data for own in again.rollups("r01", 60, 0, T0 + DAY)] == [
-        f"minute {n}" for n in range(5, 20)
+        f"minute {n}" for n in range(5, 25)
     ]
     assert again.baselines() == ("a baseline",)
 

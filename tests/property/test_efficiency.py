@@ -46,6 +46,7 @@ models = st.builds(
     endpoint_seconds=amounts,
     waiting_seconds=amounts,
     engine_seconds=st.dictionaries(st.sampled_from(["vllm", "sglang"]), amounts),
+    at_finish_seconds=st.dictionaries(st.sampled_from(["vllm", "sglang"]), amounts),
     gpu_joules=amounts,
     gpu_seconds=amounts,
     unplaced_seconds=amounts,

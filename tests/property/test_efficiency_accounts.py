@@ -67,6 +67,7 @@ models = st.builds(
     prompt_tokens=numbers,
     generation_tokens=numbers,
     engine_seconds=st.dictionaries(st.sampled_from(["vllm", "sglang"]), numbers),
+    at_finish_seconds=st.dictionaries(st.sampled_from(["vllm", "sglang"]), numbers),
     request_duration=st.none() | histograms(),
 )
 rollups = st.builds(

@@ -132,6 +132,14 @@ def test_recording_needs_a_token_file(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "no-such: cannot be read" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("host", ["a..b", "a" * 64 + ".x"])
+def test_a_host_that_can_have_no_address(host: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["baseline", "list", "--url", f"http://{host}:1"]) == 1
+    assert capsys.readouterr().err == (
+        f"rackwatt: http://{host}:1: that is no name of a host; name the right one with --url\n"
+    )
+
+
 def test_nobody_listens(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["baseline", "list", "--url", "http://127.0.0.1:1"]) == 1
     assert capsys.readouterr().err == (

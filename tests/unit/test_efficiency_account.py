@@ -61,6 +61,41 @@ def test_an_increase_over_a_long_gap_is_counted_and_in_no_minute() -> None:
     assert own.models["r1"].generation_tokens == 2500 * 610 + 2500 * 5
 
 
+def test_what_is_told_apart_late_takes_nothing_from_minutes_that_are_written() -> None:
+    """Polls of a minute: a bridge of ten minutes, and three more until an engine is no longer heard."""
+    silent, serving = FakeNode("n01"), FakeNode("n02", endpoints=[FakeEndpoint()])
+    rack = UsageRack([silent, serving], gap_seconds=180.0, now_ns=T0 + 55 * SECOND)
+    rack.look()
+    silent.answers = False
+    rack.run(595)
+    again = serving.poll(rack.now_ns, fresh=False)
+    silent.answers = True
+    for _ in range(40):
+        rack.go_on(5)
+        rack.account.observe([silent.poll(rack.now_ns), again], (), now_ns=rack.now_ns, gpus_expected=4)
+        rack.take()
+    # The first minute has 5 s of both nodes.
+    first = decode(rack.rows[60, T0].data)
+    assert first.watched_seconds == 5
+    assert first.energy["gpu"].joules == pytest.approx(4 * 1000 * 5)
+    assert first.energy["gpu"].idle_joules == pytest.approx(4 * 1000 * 5)
+
+
+def test_a_snapshot_that_is_told_again_and_again_grows_old() -> None:
+    rack = two_engines()
+    rack.look()
+    rack.run(60)
+    polls = [node.poll(rack.now_ns) for node in rack.nodes]
+    for _ in range(60):
+        rack.go_on(5)
+        rack.account.observe(polls, (), now_ns=rack.now_ns, gpus_expected=4)
+    rack.take()
+    now = rack.account.now()
+    assert (now.endpoints_up, now.power_watts["gpu"], now.coverage["gpu"]) == (0, None, 0)
+    # Its last word holds for a minute, as `maximum_gap_seconds` says, and until the look after that.
+    assert rack.rollup().endpoints_up_seconds == 2 * (60 + 70)
+
+
 def test_a_service_that_stood_still_for_long_did_not_watch() -> None:
     rack = two_engines()
     rack.look()
@@ -241,6 +276,7 @@ def test_endpoints_of_the_same_name_on_two_nodes_are_two() -> None:
     own = rack.rollup()
     assert own.models["r1"].endpoint_seconds == 120
     assert own.models["r1"].engine_seconds == {"vllm": 120}
+    assert own.models["r1"].at_finish_seconds == {}
 
 
 def test_a_model_has_the_energy_of_the_gpus_that_it_has_alone() -> None:
@@ -384,3 +420,13 @@ def test_counters_exist_before_they_rise() -> None:
         "tokens:prompt:r1": 0,
         "tokens:generation:r1": 0,
     }
+
+
+def test_time_in_which_tokens_counted_at_their_requests_end() -> None:
+    early = FakeEndpoint("new", engine="sglang", generation_rate=10.0)
+    late = FakeEndpoint("old", engine="sglang", generation_rate=10.0, at_finish=True)
+    rack = UsageRack([FakeNode("n01", endpoints=[early, late])])
+    rack.look()
+    rack.run(60)
+    own = rack.rollup().models["r1"]
+    assert (own.engine_seconds, own.at_finish_seconds) == ({"sglang": 120}, {"sglang": 60})

@@ -73,7 +73,9 @@ def test_one_of_two_endpoints_down() -> None:
     # 1 of 2 engines unscraped: -50 % without a guard, absent with it (facts on tokens, §6)
     sums = rollup({MODEL: model(5000.0)})
     sums.endpoints_up_seconds = sums.endpoints_expected_seconds / 2
-    said = "the serving endpoints were up and fresh for 50 % of the window; 95 % is enough"
+    said = (
+        "the serving endpoints were up and fresh for 50 % of the window, with tokens counted; 95 % is enough"
+    )
     assert reasons(sums) == (said, said)
     found = compute(sums)
     assert found.endpoints_up_ratio.value == 0.5
@@ -145,7 +147,7 @@ def test_no_joules_cannot_be_right() -> None:
 
 @pytest.mark.parametrize("engine", ["sglang", "tensorrt_llm"])
 def test_a_window_shorter_than_requests_of_an_engine_that_counts_at_their_end(engine: str) -> None:
-    own = model(engine=engine)
+    own = model(engine=engine, at_finish=True)
     own.request_duration = HistogramSum(bounds=(200.0, 400.0, 800.0), counts=(0, 90, 100, 100), sum=30_000.0)
     # 0.95 x 100 lies halfway from 400 to 800 s.
     assert reasons(rollup({MODEL: own}))[0] == (
@@ -161,14 +163,15 @@ def test_a_window_shorter_than_requests_of_an_engine_that_counts_at_their_end(en
     assert reasons(long, window_seconds=600.0) == ("", "")
 
 
-def test_an_engine_that_counts_as_it_writes_may_be_slow() -> None:
-    own = model(engine="vllm")
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_an_engine_that_counts_as_it_writes_may_be_slow(engine: str) -> None:
+    own = model(engine=engine)
     own.request_duration = HistogramSum(bounds=(800.0,), counts=(100, 100), sum=60_000.0)
     assert reasons(rollup({MODEL: own})) == ("", "")
 
 
 def test_requests_that_go_on_are_not_no_tokens() -> None:
-    own = model(0.0, 0.0, engine="sglang")
+    own = model(0.0, 0.0, engine="sglang", at_finish=True)
     own.request_duration = HistogramSum(bounds=(30.0,), counts=(0, 0), sum=0.0)
     said = (
         f"sglang counts the tokens of {MODEL} when a request ends, and no request duration was observed in "

@@ -155,3 +155,74 @@ def test_counters_that_are_gone_are_forgotten_where_there_are_too_many(
         serving.take(samples(row), (histogram(DURATION, labels, (1.0,), (1, 2), 3.0),), at(number))
     assert len(serving._bases) <= 4
     assert len(serving._histograms) <= 4
+
+
+@pytest.mark.parametrize(("said", "at_finish"), [(0, False), (1, True), (None, True)])
+def test_tokens_may_count_at_their_requests_end_unless_it_is_said_that_they_do_not(
+    said: int | None, at_finish: bool
+) -> None:
+    serving = NodeServing()
+    serving.take(samples({**values(100), ("llm_tokens_at_finish", OWN): said}), (), at(0))
+    assert serving.endpoints["e"].at_finish is at_finish
+    # Where none are counted yet there is nothing to say.
+    serving.take(samples(values(None)), (), at(5))
+    assert not serving.endpoints["e"].at_finish
+
+
+def test_an_endpoint_that_counts_no_tokens_counts_as_down() -> None:
+    """TensorRT-LLM 1.2 has no counter of tokens (facts on tokens, §1): nothing counted is not zero."""
+    serving = NodeServing()
+    mute: dict[Series, Value | None] = {("llm_up", OWN): 1, ("llm_kv_cache_usage_ratio", MODEL): 0.5}
+    serving.take(samples(mute), (), at(0))
+    assert not serving.endpoints["e"].up
+    # At level `core` there are no histograms, and in some answers nothing else.
+    answered = histogram(DURATION, MODEL, (1.0, 2.0), (1, 2, 3), 8.0)
+    serving.take(samples({("llm_up", OWN): 1}), (answered,), at(5))
+    assert not serving.endpoints["e"].up
+    # One phase alone is half of it.
+    serving.take(samples(values(5, running=1)), (), at(10))
+    assert not serving.endpoints["e"].up
+
+
+def test_an_endpoint_that_has_had_no_request_yet_has_counted_zero() -> None:
+    """SGLang: counters are born with the first request, gauges are there before (facts on tokens, §1)."""
+    serving = NodeServing()
+    serving.take(samples(values(None)), (), at(0))
+    assert serving.endpoints["e"].up
+    # A frontend of Dynamo names no model before.
+    serving.take(samples({("llm_up", OWN): 1}), (), at(5))
+    assert serving.endpoints["e"].up
+
+
+def test_what_an_agent_lost_when_it_was_restarted_is_no_increase() -> None:
+    """What it carried for ranks that had restarted is gone: the rest was counted before."""
+    serving = NodeServing()
+    before = histogram(DURATION, MODEL, (1.0, 2.0), (1, 2, 3), 8.0)
+    serving.take(samples(values(5e6)), (before,), at(0), agent_id="one")
+    after = histogram(DURATION, MODEL, (1.0, 2.0), (0, 1, 1), 1.5)
+    assert serving.take(samples(values(4e6)), (after,), at(5), agent_id="two") == []
+    assert not serving.endpoints["e"].up
+    (done,) = serving.take(samples(values(4e6 + 7)), (after,), at(10), agent_id="two")
+    assert done.sums == ModelSum(prompt_tokens=7.0)
+    # The same agent tells of an engine that began anew.
+    (done,) = serving.take(samples(values(3)), (after,), at(15), agent_id="two")
+    assert done.sums == ModelSum(prompt_tokens=3.0)
+
+
+def test_an_endpoint_that_is_not_recognized_yet_is_what_it_was() -> None:
+    """Until an agent that was restarted has read a frontend, it takes it for an engine."""
+    serving = NodeServing()
+    serving.take(samples({("llm_up", ("front", "dynamo", "router")): 1}), (), at(0))
+    serving.take(samples({("llm_up", ("front", "unknown", "engine")): 0}), (), at(5))
+    assert serving.has("router")
+    assert not serving.has("engine")
+    assert serving.endpoints["front"].engine == "dynamo"
+    assert not serving.endpoints["front"].up
+
+
+def test_a_sum_of_observations_that_no_time_can_have_is_none() -> None:
+    """Two of them would make an infinity, which no roll-up can hold."""
+    serving = NodeServing()
+    serving.take(samples(values(0)), (histogram(DURATION, MODEL, (1.0,), (1, 2), 3.0),), at(0))
+    monstrous = histogram(DURATION, MODEL, (1.0,), (2, 3), 1e308)
+    assert serving.take(samples(values(0)), (monstrous,), at(5)) == []

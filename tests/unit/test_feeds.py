@@ -295,4 +295,23 @@ def test_a_rack_service_takes_whatever_an_agent_sends() -> None:
     # The document of a node is refused as a whole where it breaks a bound.
     assert limits.MAXIMUM_HISTOGRAMS == document.MAXIMUM_HISTOGRAMS == 2_000
     assert limits.MAXIMUM_BOUNDS == document.MAXIMUM_BOUNDS == 200
-    assert limits.MAXIMUM_BUCKETS * 2 * 9 < document.MAXIMUM_BYTES
+    # All of it at once, and half a MiB of the node's own.
+    buckets, values = limits.MAXIMUM_BUCKETS * 2 * 9, limits.MAXIMUM_SERIES * 9
+    labels = limits.MAXIMUM_SERIES_BYTES + limits.MAXIMUM_HISTOGRAM_BYTES
+    assert buckets + values + labels + 512 * 1024 < document.MAXIMUM_BYTES
+
+
+def test_labels_are_bounded_in_bytes(caplog: pytest.LogCaptureFixture) -> None:
+    """Names of models that are as long as may be, in letters of four bytes each."""
+    caplog.set_level(logging.WARNING)
+    long = [(*MODEL[:2], f"{number:04d}" + "\N{CUNEIFORM SIGN A}" * 252, MODEL[3]) for number in range(1_100)]
+    feed = ScriptedFeed(
+        [(Series(BY_NAME["llm_requests_running"], labels), 1.0) for labels in long],
+        histograms=[replace(FIRST_TOKEN, labels=labels) for labels in long],
+    )
+    snapshot = begun(feed).snapshot(0)
+    assert fed(snapshot) == {}
+    assert "are taken at most" in caplog.text
+    feed.become()
+    # Of 1,061 bytes each, 494 fit into half a MiB.
+    assert len(begun(feed).snapshot(0).histograms) == 494

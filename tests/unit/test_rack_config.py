@@ -268,6 +268,10 @@ MISTAKES = {
         rack("    redfish: [{url: 'https://b'}, {url: 'https://b/'}]"),
         "f.yaml:2:3: racks: the power shelf 'https://b' stands 2 times; once is right",
     ),
+    "a shelf twice, in other letters": (
+        rack("    redfish: [{url: 'https://b'}, {url: 'https://B:443/'}]"),
+        "f.yaml:2:3: racks: the power shelf 'https://b' stands 2 times; once is right",
+    ),
     "a slow shelf": (
         "redfish_poll: 2m",
         "f.yaml:1:15: redfish_poll: 2m is out of bounds; 5s to 1m is allowed",

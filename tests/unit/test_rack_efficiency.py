@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from collector.efficiency.account import UsageAccount
 from collector.efficiency.answer import Efficiency
 from collector.efficiency.figure import Figure
 from collector.efficiency.price import Price
 from collector.efficiency.shelf import ShelfReading
 from collector.errors import ConfigurationError
+from collector.health.ledger_usage import UsageUpdate
 from collector.health.rack_types import Poll
 from collector.profiles.references import TokenKind
 from collector.rack import RackService, RackServiceSettings
@@ -297,6 +299,25 @@ def test_a_silent_node_blanks_the_figure() -> None:
             assert found.value is None
             answer = await own.answer()
             assert answer.endpoints_up_ratio.value == pytest.approx(16 / 18, abs=0.03)
+
+    run(scenario)
+
+
+def test_a_defect_in_an_account_costs_neither_the_verdict_nor_the_ledger(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def defective(_: UsageAccount) -> UsageUpdate:
+        raise RuntimeError("a defect")
+
+    async def scenario() -> None:
+        async with scene() as own:
+            monkeypatch.setattr(UsageAccount, "take", defective)
+            own.run(300)
+            assert own.service.why_not_ready() == ""
+            assert caplog.text.count("energy and tokens of rack r01 cannot be written") == 1
+            assert "the racks cannot be judged" not in caplog.text
+            found = await own.service.history("r01", 200)
+            assert found[-1].ends_ns > own.nodes.clock.wall_ns() - 10 * 1_000_000_000
 
     run(scenario)
 

@@ -13,11 +13,14 @@ from prometheus_client.parser import text_string_to_metric_families as plain_fam
 from collector import catalog
 from collector.catalog.rack import DOMAIN_STATES, GPU_STATES, NODE_STATES, RACK, RACK_CHECKS, VERDICTS
 from collector.catalog.spec import Entity, Kind, Unit
+from collector.efficiency.price import Price
+from collector.health.rack_judge import RackJudge
 from collector.health.rack_rules import compare_nodes
 from collector.health.states import DomainState, GpuState, NodeState, Verdict
+from collector.rack.series import RackSeries, RackState
 from exporters.prometheus import Renderer, TextFormat
 from tests.agent_http_client import run
-from tests.rack_builders import hgx, make_gpu, make_view, nvl72
+from tests.rack_builders import T0, hgx, make_gpu, make_view, nvl72
 from tests.rack_services import Scene, scene
 
 NAMES = [
@@ -37,6 +40,7 @@ NAMES = [
     "rack_node_operating_seconds_total",
     "rack_node_down_seconds_total",
     "rack_incidents_total",
+    "rack_slo_ratio",
     "rack_energy_joules_total{domain}",
     "rack_energy_error_joules_total{domain}",
     "rack_idle_energy_joules_total{domain}",
@@ -46,10 +50,12 @@ NAMES = [
     "rack_llm_endpoints_up",
     "rack_llm_tokens_total{model,phase}",
     "rack_gpu_hour_usd",
+    "rack_gpu_hour_includes_energy",
     "rack_electricity_usd_per_kwh",
     "rack_pue_ratio",
 ]
-"""CONTRACTS §2, "Of the rack service", and the error of energy, idle energy and tokens of the rack (0028)."""
+"""CONTRACTS §2, "Of the rack service", and what decision 0028 adds: the error of energy, idle energy, tokens,
+the SLO, and whether the price of a GPU-hour pays for its energy."""
 
 
 def parse_plain(text: str) -> list[Metric]:
@@ -197,6 +203,31 @@ def test_a_failed_node_counts_its_gpus_by_their_own_states() -> None:
             assert (found["node_down_seconds_total", "r01"] > 0, found["incidents_total", "r01"]) == (True, 1)
 
     run(scenario)
+
+
+def test_the_slo_is_that_of_the_rack() -> None:
+    async def scenario() -> None:
+        async with scene(nvl72(slo=0.995), hgx()) as own:
+            own.step()
+            found = samples(own)
+            assert (found["slo_ratio", "r01"], found["slo_ratio", "h01"]) == (0.995, 0.99)
+
+    run(scenario)
+
+
+def test_whether_a_gpu_hour_pays_for_energy_is_said_beside_its_price_alone() -> None:
+    status = RackJudge(nvl72()).evaluate((), T0)
+
+    def said(price: Price) -> object:
+        snapshot = RackSeries("service").snapshot(
+            [RackState(expected=nvl72(), status=status, price=price)], T0
+        )
+        names = [series.metric.name for series in snapshot.table.series]
+        return snapshot.values[names.index("rack_gpu_hour_includes_energy")]
+
+    assert said(Price(gpu_hour_usd=3.3)) == 1
+    assert said(Price(gpu_hour_usd=3.3, gpu_hour_includes_energy=False)) == 0
+    assert said(Price(kwh_usd=0.08, gpu_hour_includes_energy=False)) is None
 
 
 def test_maintenance_is_shown() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from collector.errors import ConfigurationError
+from collector.sources.bounded_http import tls_context
 from collector.sources.redfish import RedfishTarget, default_name
-from collector.sources.redfish.client import check_path, tls_context
+from collector.sources.redfish.client import check_path
+from collector.sources.redfish.documents import Sensor, decode, watts
 from collector.sources.redfish.target import RedfishError
 
 
@@ -119,3 +121,10 @@ def test_paths_of_redfish_are_followed(path: str) -> None:
 def test_paths_that_lead_elsewhere_are_not_followed(path: str) -> None:
     with pytest.raises(RedfishError, match="only paths below /redfish/ of the same service are followed"):
         check_path(path)
+
+
+@pytest.mark.parametrize("number", [b"-1", b"1e7", b"18446744073709551616", b"1" + b"0" * 400])
+def test_a_power_that_cannot_be_is_refused_however_many_digits_it_has(number: bytes) -> None:
+    sensor = decode(b'{"Reading": ' + number + b"}", Sensor)
+    with pytest.raises(RedfishError, match=r"^/redfish/v1/x: a power of \S{1,40} W cannot be"):
+        watts(sensor.reading, "/redfish/v1/x")

@@ -124,6 +124,13 @@ EXPECTED: dict[str, tuple[str, Role, Values, Observed]] = {
     ),
 }
 
+AT_FINISH = {
+    **dict.fromkeys(EXPECTED, False),
+    **dict.fromkeys(("sglang-0.4.3", "sglang-0.4.6", "tensorrt_llm-1.3"), True),
+    "tensorrt_llm-1.2": None,
+}
+"""Which answers count generated tokens when their request ends (facts on serving engines, §1, trap 3)."""
+
 MODELS = {
     "vllm": "deepseek-ai/DeepSeek-R1-0528",
     "sglang": "Qwen/Qwen3-235B-A22B",
@@ -152,10 +159,17 @@ def test_an_answer_is_read_under_one_name_each(name: str) -> None:
     engine, role, values, histograms = EXPECTED[name]
     reading = normalizer().read(fixture(name))
     assert (reading.engine, reading.role) == (engine, role)
+    assert reading.tokens_at_finish is AT_FINISH[name]
     model = only_model(reading)
     assert model.model == MODELS[engine]
     assert dict(model.values) == values
     assert {key: (each.counts[-1], each.sum) for key, each in model.histograms.items()} == histograms
+
+
+def test_a_frontend_of_before_0_7_counts_what_finished() -> None:
+    newer = fixture("dynamo-0.7-frontend")
+    older = b"\n".join(line for line in newer.split(b"\n") if b"frontend_output_tokens_total" not in line)
+    assert normalizer().read(older).tokens_at_finish is True
 
 
 @every_fixture

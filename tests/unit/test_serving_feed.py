@@ -8,7 +8,7 @@ import math
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given
@@ -325,6 +325,17 @@ def test_counted_errors_go_on_under_the_recognized_engine() -> None:
             assert value_of(feed, "llm_scrape_errors_total", "vllm", "connection") == 1
 
     run_virtually(scenario)
+
+
+@pytest.mark.parametrize(("at_finish", "told"), [(True, 1), (False, 0)])
+def test_when_tokens_count_is_told_by_endpoint(at_finish: bool, told: int) -> None:
+    answer = replace(reading(), tokens_at_finish=at_finish)
+    found = values_of(answer, labels_of(endpoint(), answer), Level.CORE)
+    assert found["llm_tokens_at_finish", ("decode-0", "vllm", "engine")] == told
+    silent = replace(answer, tokens_at_finish=None)
+    assert "llm_tokens_at_finish" not in {
+        name for name, _ in values_of(silent, labels_of(endpoint(), silent), Level.CORE)
+    }
 
 
 @given(st.permutations(["a", "b", "c"]))

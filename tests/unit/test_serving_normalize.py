@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from collector.sources.serving import normalize
 from collector.sources.serving.endpoint import HistogramReading, ScrapeError
 from collector.sources.serving.sums import MAXIMUM_PARTS, RankSum
 from tests.serving_bodies import fixture, generated, histogram, normalizer, only_model, tokens
@@ -173,7 +174,7 @@ def test_models_beyond_the_bound_are_summed_and_said_once(caplog: pytest.LogCapt
     assert [generated(reading, model) for model in ("m1", "m100", "m101", "other")] == [1, 100, None, 3465]
     assert sum(generated(reading, each.model) or 0 for each in reading.models) == 8515  # 130 * 131 / 2
     assert [record.message for record in caplog.records] == [
-        "e0: more than 100 models, or one whose name has more than 256 characters; summed as 'other'"
+        "e0: more than 100 models, or one whose name has more than 256 bytes; summed as 'other'"
     ]
 
 
@@ -202,6 +203,24 @@ def test_parts_that_come_and_go_do_not_grow_without_bound() -> None:
     for number in range(3 * MAXIMUM_PARTS):
         assert total.update({(str(number).encode(), b""): (1.0,)}) == (number + 1,)
     assert len(total._parts) <= MAXIMUM_PARTS + 1
+
+
+def test_labels_that_are_invented_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(normalize, "MAXIMUM_REMEMBERED", 40)
+    reader = normalizer()
+    for number in range(50):
+        model = f"m{number % 10}"
+        labels = f'model_name="{model}",engine="{number}"'
+        buckets = "".join(f'{VLLM_FIRST}_bucket{{{labels},le="{bound}"}} 1\n' for bound in ("1", "+Inf"))
+        total = f"{VLLM_FIRST}_sum{{{labels}}} 0.5\n"
+        reading = reader.read(tokens({str(number): 1}, model) + (buckets + total).encode())
+        # What is forgotten stays in the sums.
+        assert generated(reading, model) == number // 10 + 1
+        assert reading.models[0].histograms[FIRST].counts == (number // 10 + 1,) * 2
+    state = reader._state
+    assert state is not None
+    sums = [*state._sums.values(), *(own.ranks for own in state._histograms.values())]
+    assert sum(own.size for own in sums) <= 44
 
 
 # Histograms.

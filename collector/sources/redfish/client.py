@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import functools
 import re
-import ssl
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -14,8 +12,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from collector.errors import ConfigurationError
-from collector.sources.bounded_http import TooLargeError, open_session, read_at_most, short
+from collector.sources.bounded_http import TooLargeError, open_session, read_at_most, short, tls_context
 from collector.sources.redfish.documents import (
     MAXIMUM_BYTES,
     MAXIMUM_MEMBERS,
@@ -230,23 +227,6 @@ def check_path(path: str) -> str:
     if _PATH.fullmatch(path) is None or _UPWARDS.search(path) is not None:
         raise RedfishError("only paths below /redfish/ of the same service are followed")
     return path
-
-
-@functools.lru_cache(maxsize=64)
-def tls_context(ca_file: str | None) -> ssl.SSLContext:
-    """Make what checks certificates, once for each file: reading the system's takes some milliseconds.
-
-    Args:
-        ca_file: Certificates of the authorities; None for the system's.
-
-    Raises:
-        ConfigurationError: The file cannot be used.
-    """
-    try:
-        return ssl.create_default_context(cafile=ca_file)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ConfigurationError(f"{ca_file}: holds no certificates that can be used: {reason}") from None
 
 
 def _check_count(path: str, count: int) -> None:

@@ -202,5 +202,6 @@ def watts(number: Number, path: str) -> float | None:
     if number is None:
         return None
     if not 0 <= number <= MAXIMUM_WATTS:
-        raise RedfishError(f"{path}: a power of {number:g} W cannot be; 0 to {MAXIMUM_WATTS:g} W can")
+        shown = str(number)  # A whole number may have more digits than a float can hold.
+        raise RedfishError(f"{path}: a power of {shown[:40]} W cannot be; 0 to {MAXIMUM_WATTS:g} W can")
     return float(number)

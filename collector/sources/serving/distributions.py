@@ -64,6 +64,11 @@ class HistogramSum:
         self._bounds: tuple[float, ...] = ()
         self._sum = RankSum()
 
+    @property
+    def ranks(self) -> RankSum:
+        """The sum over its ranks."""
+        return self._sum
+
     def update(self, parts: Mapping[Key, Part]) -> HistogramReading | None:
         """Take the histograms of those ranks that answered.
 

@@ -73,11 +73,14 @@ class EndpointReading:
         role: What the endpoint is.
         models: What it says of each model; `collector.catalog.engines.MAXIMUM_MODELS` at most, and the rest
             summed as `OTHER_MODEL`.
+        tokens_at_finish: Whether it counts generated tokens when their request ends and not as they are made,
+            so that a rate needs a window as long as most requests last; None where it counts none.
     """
 
     engine: str
     role: Role
     models: tuple[ModelReading, ...]
+    tokens_at_finish: bool | None = None
 
 
 class ScrapeError(RackwattError):

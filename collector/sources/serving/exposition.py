@@ -28,10 +28,12 @@ MAXIMUM_WANTED_BYTES = 4 * 1024 * 1024
 _CHECKED_LINES = 1000
 """Lines that are looked at to tell what an answer is that no engine gives: chosen."""
 
-_COMMENT = rb"#[ \t]+(?:TYPE|HELP)[ \t]+"
+# White space is taken possessively: a line of megabytes of it would be gone through again and again, and a
+# regular expression holds the interpreter, in whatever thread it runs.
+_COMMENT = rb"#[ \t]++(?:TYPE|HELP)[ \t]++"
 # A sample: a name and labels, or labels that hold the name in quotes, and a value.
-_SAMPLE = re.compile(rb"[ \t]*(?:[A-Za-z_:][A-Za-z0-9_:]*[ \t]*(?:\{.*\})?|\{.*\})[ \t]*[-+0-9.A-Za-z]+")
-_OF_NO_SAMPLE = re.compile(rb"[ \t\r]*(?:#.*)?$")
+_SAMPLE = re.compile(rb"[ \t]*+(?:[A-Za-z_:][A-Za-z0-9_:]*+[ \t]*+(?:\{.*\})?|\{.*\})[ \t]*+[-+0-9.A-Za-z]+")
+_OF_NO_SAMPLE = re.compile(rb"[ \t\r]*+(?:#.*)?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ class Wanted:
     def __init__(self, names: Iterable[str]) -> None:
         """Prepare to look for the names; each is that of a series, with suffix."""
         choices = b"|".join(re.escape(name.encode()) for name in sorted(names))
-        self._pattern = re.compile(rb"^[ \t]*(?:" + choices + rb")(?=[ \t{])[^\n]*", re.MULTILINE)
+        self._pattern = re.compile(rb"^[ \t]*+(?:" + choices + rb")(?=[ \t{])[^\n]*+", re.MULTILINE)
 
     def samples(self, body: bytes) -> list[Sample]:
         """Parse the wanted lines.
@@ -104,14 +106,14 @@ def mentions(beginnings: Iterable[str]) -> re.Pattern[bytes]:
     TYPE and HELP lines count: they stand there before a metric has a first series.
     """
     choices = b"|".join(re.escape(beginning.encode()) for beginning in beginnings)
-    return re.compile(rb"^[ \t]*(?:" + _COMMENT + rb")?(?:" + choices + rb")", re.MULTILINE)
+    return re.compile(rb"^[ \t]*+(?:" + _COMMENT + rb")?(?:" + choices + rb")", re.MULTILINE)
 
 
 def helps(name: str, word: str) -> re.Pattern[bytes]:
     """Make a pattern that finds the HELP line of a counter where it has the word."""
     family = re.escape(name.removesuffix("_total").encode())
     text = rb"[^\n]*" + re.escape(word.encode())
-    return re.compile(rb"^[ \t]*#[ \t]+HELP[ \t]+" + family + rb"(?:_total)?[ \t]" + text, re.MULTILINE)
+    return re.compile(rb"^[ \t]*+#[ \t]++HELP[ \t]++" + family + rb"(?:_total)?[ \t]" + text, re.MULTILINE)
 
 
 def check_text(body: bytes) -> None:

@@ -8,7 +8,8 @@ from http import HTTPStatus
 
 import aiohttp
 
-from collector.sources.bounded_http import TooLargeError, open_session, read_at_most, short
+from collector.errors import ConfigurationError
+from collector.sources.bounded_http import TooLargeError, open_session, read_at_most, short, tls_context
 from collector.sources.serving.body import Body, drained_json, too_large
 from collector.sources.serving.endpoint import ScrapeError, ServingEndpoint
 
@@ -52,7 +53,6 @@ class Fetcher:
         self._timeout_seconds = timeout_seconds
         self._maximum_bytes = maximum_bytes
         self._session: aiohttp.ClientSession | None = None
-        self._trust: dict[str, ssl.SSLContext] = {}
 
     async def fetch(self, endpoint: ServingEndpoint) -> bytes:
         """Read the metrics of an endpoint once.
@@ -78,7 +78,7 @@ class Fetcher:
     async def _get(self, endpoint: ServingEndpoint) -> bytes:
         token = endpoint.token() if endpoint.token is not None else ""
         headers = {"Authorization": f"Bearer {token}"} if token else None
-        trust = self._trusted(endpoint.ca_file)
+        trust = _trusted(endpoint.ca_file)
         try:
             async with self._opened().get(
                 endpoint.url, headers=headers, allow_redirects=False, ssl=trust
@@ -102,18 +102,15 @@ class Fetcher:
             self._session = open_session(connector, accept=_ACCEPT, accept_encoding="gzip")
         return self._session
 
-    def _trusted(self, ca_file: str | None) -> ssl.SSLContext | bool:
-        """Return what certificates are checked against; True for the system's authorities."""
-        if ca_file is None:
-            return True
-        if ca_file not in self._trust:
-            try:
-                self._trust[ca_file] = ssl.create_default_context(cafile=ca_file)
-            except OSError as error:
-                raise ScrapeError(
-                    "connection", f"{ca_file}: no certificates in it: {error.strerror}; a PEM file is right"
-                ) from None
-        return self._trust[ca_file]
+
+def _trusted(ca_file: str | None) -> ssl.SSLContext | bool:
+    """Return what certificates are checked against; True for the system's authorities."""
+    if ca_file is None:
+        return True
+    try:
+        return tls_context(ca_file)
+    except ConfigurationError as error:
+        raise ScrapeError("connection", f"{error}; a PEM file is right") from None
 
 
 def _check_status(status: int) -> None:

@@ -20,14 +20,21 @@ from collector.sources.serving.endpoint import (
     ServingEndpoint,
 )
 from collector.sources.serving.engines.spec import Alternative, Buckets, Combine, NameMap, Quantity
-from collector.sources.serving.exposition import Sample, Wanted, helps
+from collector.sources.serving.exposition import MAXIMUM_SERIES, Sample, Wanted, helps
 from collector.sources.serving.recognition import Recognizer
 from collector.sources.serving.sums import Key, RankSum, Vector
 
 _logger = logging.getLogger("rackwatt.serving")
 
-MAXIMUM_LABEL = 256
-"""Longest name of a model that has series of its own, as in the documents of agents: chosen."""
+MAXIMUM_LABEL_BYTES = 256
+"""Longest name of a model that has series of its own, in UTF-8: chosen. Documents of agents take as many
+characters."""
+
+MAXIMUM_REMEMBERED = 2 * MAXIMUM_SERIES
+"""Most counts of an endpoint's ranks that are remembered: of two answers. One that invents labels with every
+answer would else fill the memory, a thousand ranks for each model and metric (chosen)."""
+
+_GENERATED = ("llm_tokens_total", "generation")
 
 _Named = Mapping[str, list[Sample]]
 
@@ -67,7 +74,7 @@ class Normalizer:
             self._state = _EngineState(name_map)
         readings = self._state.read(body, self._models)
         role = self._endpoint.role or name_map.engine.role
-        return EndpointReading(name_map.engine.name, role, readings)
+        return EndpointReading(name_map.engine.name, role, readings, self._state.tokens_at_finish)
 
 
 class _Models:
@@ -82,16 +89,16 @@ class _Models:
         """Return the name under which a model is counted, always the same one."""
         if model in self._own or model == OTHER_MODEL:
             return model
-        if len(model) <= MAXIMUM_LABEL and len(self._own) < MAXIMUM_MODELS:
+        if _length(model) <= MAXIMUM_LABEL_BYTES and len(self._own) < MAXIMUM_MODELS:
             self._own.add(model)
             return model
         if not self._told:
             self._told = True
             _logger.warning(
-                "%s: more than %d models, or one whose name has more than %d characters; summed as %r",
+                "%s: more than %d models, or one whose name has more than %d bytes; summed as %r",
                 self._endpoint,
                 MAXIMUM_MODELS,
-                MAXIMUM_LABEL,
+                MAXIMUM_LABEL_BYTES,
                 OTHER_MODEL,
                 extra={"endpoint": self._endpoint},
             )
@@ -114,10 +121,17 @@ class _Values:
 
 
 class _EngineState:
-    """What is remembered of an endpoint while it is one engine."""
+    """What is remembered of an endpoint while it is one engine.
+
+    Attributes:
+        name_map: What the engine calls what is read of it.
+        tokens_at_finish: Whether its newest answer counts generated tokens when their request ends; None if
+            it counts none.
+    """
 
     def __init__(self, name_map: NameMap) -> None:
         self.name_map = name_map
+        self.tokens_at_finish: bool | None = None
         self._wanted = Wanted(name_map.names)
         self._not_of_a_part = frozenset((*name_map.repeating_labels, "le"))
         self._helps = {
@@ -146,16 +160,26 @@ class _EngineState:
             if buckets is not None:
                 for model, histogram in self._distribution(buckets, named, models):
                     histograms[model][distribution.metric] = histogram
+        self._bound()
         return tuple(
             ModelReading(model, values.get(model, {}), histograms.get(model, {}))
             for model in dict.fromkeys((*values, *histograms))
         )
+
+    def _bound(self) -> None:
+        """See that what is remembered of ranks stays within its bound."""
+        sums = [*self._sums.values(), *(own.ranks for own in self._histograms.values())]
+        overfull = sum(own.size for own in sums) > MAXIMUM_REMEMBERED
+        for own in sums:
+            own.end_round(forget=overfull)
 
     def _quantity(
         self, quantity: Quantity, named: _Named, body: bytes, models: _Models
     ) -> Iterable[tuple[str, float]]:
         metric = BY_NAME[quantity.metric]
         alternative = self._choose(quantity.alternatives, named, body)
+        if (quantity.metric, quantity.value) == _GENERATED:
+            self.tokens_at_finish = None if alternative is None else alternative.at_finish
         if alternative is None:
             return
         found = self._values(alternative, named, models)
@@ -246,6 +270,10 @@ class _EngineState:
         own = sorted((name, labels[name]) for name in labels if name not in self._not_of_a_part)
         rank = [labels.get(name, "") for name in self.name_map.repeating_labels]
         return _digest((family, own)), _digest(rank)
+
+
+def _length(text: str) -> int:
+    return len(text.encode(errors="replace"))
 
 
 def _digest(labels: object) -> bytes:

@@ -80,6 +80,8 @@ def values_of(reading: EndpointReading, labels: Labels, level: Level) -> dict[Ke
         for (name, part), value in model.values.items()
         if METRICS[name].level <= level
     }
+    if reading.tokens_at_finish is not None:
+        found["llm_tokens_at_finish", labels.of_endpoint()] = int(reading.tokens_at_finish)
     return dict(sorted(found.items(), key=lambda item: (POSITIONS[item[0][0]], item[0][1])))
 
 

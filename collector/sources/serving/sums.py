@@ -42,6 +42,22 @@ class RankSum:
         self._compared = compared
         self._parts: dict[Key, _Part] = {}
         self._forgotten: Vector | None = None
+        self._answering: set[bytes] = set()
+
+    @property
+    def size(self) -> int:
+        """How many counts of parts are remembered."""
+        return sum(len(part.last) for part in self._parts.values())
+
+    def end_round(self, *, forget: bool) -> None:
+        """Note that an answer was read to its end.
+
+        Args:
+            forget: Whether to sum up and forget the parts that it did not have.
+        """
+        if forget:
+            self._forget(self._answering)
+        self._answering = set()
 
     def update(self, counts: Mapping[Key, Vector]) -> Vector:
         """Take the counts of those parts that answered, and return the sum.
@@ -52,6 +68,7 @@ class RankSum:
         Returns:
             Sum over groups, each of which counts once, as its furthest rank has it.
         """
+        self._answering = {group for group, _ in counts}
         counting = {key for key, part in self._parts.items() if any(part.last)}
         fallen = {key for key in counting if key in counts and self._fell(self._parts[key].last, counts[key])}
         if fallen and fallen == counting:
@@ -66,7 +83,7 @@ class RankSum:
                 part.carried = part.total
             part.last = count
         if len(self._parts) > MAXIMUM_PARTS:
-            self._forget({group for group, _ in counts})
+            self._forget(self._answering)
         return self._total()
 
     def _fell(self, last: Vector, count: Vector) -> bool:

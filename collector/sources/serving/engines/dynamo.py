@@ -24,8 +24,9 @@ DYNAMO = NameMap(
             metric="llm_tokens_total",
             value="generation",
             # Live, from 0.7 on; before, the sum of what finished.
-            alternatives=named(
-                "dynamo_frontend_output_tokens_total", "dynamo_frontend_output_sequence_tokens_sum"
+            alternatives=(
+                *named("dynamo_frontend_output_tokens_total"),
+                *named("dynamo_frontend_output_sequence_tokens_sum", at_finish=True),
             ),
         ),
         # `active_requests` is there from 1.2 on; both hold the queued ones, too.

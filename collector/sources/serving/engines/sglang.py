@@ -51,7 +51,7 @@ SGLANG = NameMap(
         Quantity(
             metric="llm_tokens_total",
             value="generation",
-            alternatives=(_realtime("decode"), *named("sglang:generation_tokens_total")),
+            alternatives=(_realtime("decode"), *named("sglang:generation_tokens_total", at_finish=True)),
         ),
         Quantity(metric="llm_requests_running", alternatives=_all_priorities("sglang:num_running_reqs")),
         Quantity(metric="llm_requests_waiting", alternatives=_all_priorities("sglang:num_queue_reqs")),

@@ -29,12 +29,14 @@ class Alternative:
         values: Values of that label that are taken. A series without the label has it empty.
         help_word: Word that the HELP line of the names must have, where versions of an engine count different
             things under one name; empty to take every version.
+        at_finish: Whether a request counts when it ends and not as it goes on (facts on serving engines, §1).
     """
 
     names: tuple[str, ...]
     label: str = ""
     values: tuple[str, ...] = ()
     help_word: str = ""
+    at_finish: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,9 +121,9 @@ class NameMap:
         return frozenset(plain | histograms)
 
 
-def named(*names: str) -> tuple[Alternative, ...]:
+def named(*names: str, at_finish: bool = False) -> tuple[Alternative, ...]:
     """Make alternatives of one series each, in order of preference."""
-    return tuple(Alternative(names=(name,)) for name in names)
+    return tuple(Alternative(names=(name,), at_finish=at_finish) for name in names)
 
 
 def catalogued(name: str) -> Engine:

@@ -49,7 +49,9 @@ TENSORRT_LLM = NameMap(
         Quantity(
             metric="llm_tokens_total",
             value="generation",
-            alternatives=named("trtllm_generation_tokens_total", "trtllm:generation_tokens_total"),
+            alternatives=named(
+                "trtllm_generation_tokens_total", "trtllm:generation_tokens_total", at_finish=True
+            ),
         ),
         Quantity(metric="llm_requests_running", alternatives=named(*_prefixed("num_requests_running"))),
         Quantity(metric="llm_requests_waiting", alternatives=named(*_prefixed("num_requests_waiting"))),
