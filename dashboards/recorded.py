@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from dashboards.rules.parameters import DEFAULTS, Parameters
 from dashboards.rules.record_availability import availability_rules
-from dashboards.rules.record_fabric import fabric_rules
+from dashboards.rules.record_fabric import fabric_rules, link_rules
 from dashboards.rules.record_gpus import gpu_rules, xid_rules
 from dashboards.rules.record_serving import serving_rules
 from dashboards.rules.record_state import check_rules, state_rules, telemetry_rules
@@ -34,6 +34,8 @@ def recording_groups(parameters: Parameters = DEFAULTS) -> tuple[RecordingGroup,
         RecordingGroup(name="rackwatt-tokens", interval="30s", rules=token_rules(parameters)),
         RecordingGroup(name="rackwatt-serving", interval="30s", rules=serving_rules(parameters)),
         RecordingGroup(name="rackwatt-nvlink", interval="30s", rules=fabric_rules(parameters)),
+        # 55 racks have 71,280 links, and each rule here reads them all, one of them 40 samples of each.
+        RecordingGroup(name="rackwatt-links", interval="1m", rules=link_rules(parameters)),
         RecordingGroup(name="rackwatt-gpus", interval="30s", rules=gpu_rules(parameters)),
         RecordingGroup(name="rackwatt-xids", interval="30s", rules=xid_rules(parameters)),
     )

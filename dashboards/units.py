@@ -27,17 +27,17 @@ NONE: Final = "none"
 SCIENTIFIC: Final = "sci"
 """For ratios far below a percent, such as those of bit errors."""
 
-# Grafana writes what follows `si:` with a prefix (k, M, …), and what follows `suffix:` as it is.
+# Grafana writes what follows `si:` with a prefix (k, M, …), and what follows `suffix:` after a space.
 TOKENS_PER_SECOND: Final = "si:tokens/s"
 TOKENS_PER_SECOND_PER_MEGAWATT: Final = "si:tokens/s/MW"
-TOKENS_PER_JOULE: Final = "suffix: tokens/J"
-TOKENS_PER_SECOND_PER_WATT: Final = "suffix: tokens/s/W"
-JOULES_PER_TOKEN: Final = "suffix: J/token"  # noqa: S105 - a unit, not a secret
-US_DOLLARS_PER_MILLION_TOKENS: Final = "suffix: $/M tokens"
+TOKENS_PER_JOULE: Final = "suffix:tokens/J"
+TOKENS_PER_SECOND_PER_WATT: Final = "suffix:tokens/s/W"
+JOULES_PER_TOKEN: Final = "suffix:J/token"  # noqa: S105 - a unit, not a secret
+US_DOLLARS_PER_MILLION_TOKENS: Final = "suffix:$/M tokens"
 EVENTS_PER_SECOND: Final = "suffix:/s"
 EVENTS_PER_HOUR: Final = "suffix:/h"
-LANES: Final = "suffix: lanes"
-NODES: Final = "suffix: nodes"
+LANES: Final = "suffix:lanes"
+NODES: Final = "suffix:nodes"
 
 EFFICIENCY: Final = frozenset(
     {TOKENS_PER_JOULE, TOKENS_PER_SECOND_PER_WATT, JOULES_PER_TOKEN, US_DOLLARS_PER_MILLION_TOKENS}

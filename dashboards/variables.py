@@ -5,7 +5,7 @@ All is `.*`, so that `cluster=~"$cluster"` also takes series without a cluster, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from collector.catalog import BY_NAME
 from collector.catalog.rack import RACK as RACK_ROWS
@@ -37,6 +37,7 @@ class QueryVariable:
         metrics: Exposed names of the metrics that have the label; any of them will do.
         above: Variables that narrow it.
         description: What it chooses.
+        several: Whether several values can be chosen, and All; else exactly one, the first to begin with.
     """
 
     name: str
@@ -44,6 +45,7 @@ class QueryVariable:
     metrics: tuple[str, ...]
     above: tuple[str, ...]
     description: str
+    several: bool = True
 
     @property
     def query(self) -> str:
@@ -112,9 +114,15 @@ GPU = QueryVariable(
 _CHAIN: tuple[QueryVariable, ...] = (CLUSTER, RACK, NODE, GPU)
 
 
-def down_to(last: QueryVariable) -> tuple[Variable, ...]:
-    """Return the variables from the datasource down to one."""
-    return (DATASOURCE, *_CHAIN[: _CHAIN.index(last) + 1])
+def down_to(last: QueryVariable, *, one: tuple[QueryVariable, ...] = ()) -> tuple[Variable, ...]:
+    """Return the variables from the datasource down to one.
+
+    Args:
+        last: The last of them.
+        one: Those of which exactly one value is chosen, as all would be more than a browser can draw.
+    """
+    chain = _CHAIN[: _CHAIN.index(last) + 1]
+    return (DATASOURCE, *(replace(each, several=False) if each in one else each for each in chain))
 
 
 def matched_by(variables: tuple[Variable, ...]) -> tuple[str, ...]:

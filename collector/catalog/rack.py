@@ -116,6 +116,12 @@ RACK = (
     ),
     _rack("incidents_total", "Times that a node of the rack failed.", Kind.COUNTER),
     _rack(
+        "slo_ratio",
+        "Share of time for which the rack should be available, as configured.",
+        unit=Unit.RATIO,
+        maximum=1,
+    ),
+    _rack(
         "energy_joules_total",
         "Energy of the rack by where it is measured; one domain is part of another: never sum them.",
         Kind.COUNTER,
@@ -155,7 +161,10 @@ RACK = (
         values=ENERGY_DOMAINS,
     ),
     _rack("llm_endpoints_expected", "Serving endpoints that the rack should have, of the role that counts."),
-    _rack("llm_endpoints_up", "Serving endpoints of the role that counts whose metrics are fresh."),
+    _rack(
+        "llm_endpoints_up",
+        "Serving endpoints of the role that counts whose metrics are fresh, and whose tokens are counted.",
+    ),
     _rack(
         "llm_tokens_total",
         "Tokens by model and phase, summed over the endpoints of one role, kept over restarts.",
@@ -167,6 +176,11 @@ RACK = (
         "gpu_hour_usd",
         "Price of a GPU for an hour, as configured, in US dollars.",
         value_type=ValueType.FLOAT,
+    ),
+    _rack(
+        "gpu_hour_includes_energy",
+        "1 where the price of a GPU-hour pays for its energy, too; 0 where the energy is to be added.",
+        Kind.STATE,
     ),
     _rack(
         "electricity_usd_per_kwh",

@@ -137,7 +137,7 @@ def _check(arguments: argparse.Namespace) -> int:
 def _push(arguments: argparse.Namespace) -> int:
     import asyncio
 
-    from collector.sources.redfish.client import tls_context
+    from collector.sources.bounded_http import tls_context
     from collector.token_file import TokenFile
     from dashboards.build import dashboards
     from dashboards.push import Push, push

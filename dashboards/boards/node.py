@@ -15,7 +15,7 @@ from dashboards.identities import BoardId
 from dashboards.layout import Section
 from dashboards.panels import palette
 
-_VARIABLES = variables.down_to(variables.GPU)
+_VARIABLES = variables.down_to(variables.GPU, one=(variables.RACK,))
 _SCOPE = queries.Scope.of(_VARIABLES)
 _RECORDED = Recordings(_SCOPE)
 _STATE = "rack_node_state:node_state:max"

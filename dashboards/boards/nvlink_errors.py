@@ -6,6 +6,7 @@ from collector.catalog.checks import CHECK_BY_ID
 from dashboards import links, units
 from dashboards.boards.recordings import GPU_LEGEND, RACK_LEGEND, Recordings, describe, unit
 from dashboards.panels import (
+    ByQuery,
     ByRegexp,
     Draw,
     FieldOptions,
@@ -27,6 +28,8 @@ RECOVERIES = f"rack_outcome:nvlink_recoveries:increase{ERROR_WINDOW}"
 ERRORS = f"rack:nvlink_errors:increase{ERROR_WINDOW}"
 ERRORS_OF_GPU = f"rack_node_gpu:nvlink_errors:increase{ERROR_WINDOW}"
 _GPU = ("rack", "node", "gpu")
+_OF_GPUS = Override(fields=ByQuery("B"), links=(links.to_gpu(),))
+"""The second query is that of GPUs: a rack leads to its board, a GPU to its own."""
 _MOST = 10
 """GPUs that are drawn (chosen)."""
 _WINDOWS_OF_AN_HOUR = 6
@@ -87,15 +90,19 @@ def errors(recordings: Recordings) -> Timeseries:
         height=8,
         targets=(
             Target(expr=recordings.by(ERRORS, "rack"), legend=RACK_LEGEND),
-            Target(expr=f"topk({_MOST}, {recordings.by(ERRORS_OF_GPU, *_GPU)} > 0)", legend=GPU_LEGEND),
+            Target(
+                expr=f"topk({_MOST}, {recordings.by(ERRORS_OF_GPU, *_GPU)} > 0)",
+                legend=GPU_LEGEND,
+            ),
         ),
         fields=FieldOptions(
             unit=unit(ERRORS),
             decimals=0,
             minimum=0,
             colouring=Shades(palette.NVLINK),
-            links=(links.to_gpu(),),
+            links=(links.to_rack(),),
         ),
+        overrides=(_OF_GPUS,),
     )
 
 
@@ -121,14 +128,18 @@ def bit_errors(recordings: Recordings) -> tuple[Timeseries, ...]:
                 height=9,
                 targets=(
                     Target(expr=recordings.by(of_rack, "rack"), legend=RACK_LEGEND),
-                    Target(expr=f"topk({_MOST}, {recordings.by(of_gpu, *_GPU)} > 0)", legend=GPU_LEGEND),
+                    Target(
+                        expr=f"topk({_MOST}, {recordings.by(of_gpu, *_GPU)} > 0)",
+                        legend=GPU_LEGEND,
+                    ),
                 ),
                 fields=FieldOptions(
                     unit=units.SCIENTIFIC,
                     colouring=Shades(palette.NVLINK),
                     thresholds=Thresholds(steps=steps),
-                    links=(links.to_gpu(),),
+                    links=(links.to_rack(),),
                 ),
+                overrides=(_OF_GPUS,),
                 scale=Scale.LOGARITHMIC,
                 threshold_lines=ThresholdLines.DASHED,
                 legend=Legend(calculations=("last", "max"), table=True),

@@ -13,6 +13,7 @@ from dashboards.boards.recordings import (
     describe,
 )
 from dashboards.boards.rows import Column, columns_table
+from dashboards.identities import BoardId
 from dashboards.panels import (
     CellKind,
     FieldOptions,
@@ -67,7 +68,7 @@ def domain_history(recordings: Recordings) -> StateTimeline:
 
 
 def domains(recordings: Recordings) -> Table:
-    """List NVLink domains and cliques, worst first."""
+    """List NVLink domains and cliques, worst first; more than one board shows them."""
     return columns_table(
         key="domains",
         title="NVLink domains and cliques, worst first",
@@ -85,7 +86,10 @@ def domains(recordings: Recordings) -> Table:
             ),
         ),
         sort_by="State",
-        links={"Rack": (links.to_rack(source=links.cell("Rack")),)},
+        links={
+            "Rack": (links.to_rack(source=links.cell("rack")),),
+            "Domain": (links.to_rack(BoardId.NVLINK, source=links.cell("rack")),),
+        },
     )
 
 

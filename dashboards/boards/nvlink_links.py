@@ -42,7 +42,7 @@ _WINDOW = "1h"
 
 NONE_KNOWN = "none known"
 GPU_MISSING = -1
-_LINKS_DOWN = "suffix: links down"
+_LINKS_DOWN = "suffix:links down"
 _HEALTH = Thresholds(base=palette.UNKNOWN, steps=(Step(0, palette.OK), Step(1, palette.DEGRADED)))
 _TO_NODE = (links.to_node(),)
 ROW_LINKS = {
@@ -146,7 +146,7 @@ def node_by_link(scope: Scope) -> Table:
         sort_by="node\\link",
         page=True,
         fields=FieldOptions(
-            unit="suffix: down",
+            unit="suffix:down",
             decimals=0,
             thresholds=_HEALTH,
             mappings=(ValueText("0", "up", palette.OK),),

@@ -6,10 +6,10 @@ from dashboards import queries, units, variables
 from dashboards.boards.failed_checks import failed_checks
 from dashboards.boards.fleet_racks import AGE
 from dashboards.boards.node_gpus import node_identity
+from dashboards.boards.nvlink_fabric import domains
 from dashboards.boards.rack_rows import (
     burn,
     clock_events,
-    domains,
     failures,
     margins,
     time_by_verdict,

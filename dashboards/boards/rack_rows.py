@@ -1,22 +1,18 @@
-"""What else a rack has: availability and its budget, NVLink domains, heat and clocks."""
+"""What else a rack has: availability and its budget, heat and clocks."""
 
 from __future__ import annotations
 
-from dashboards import links, units
+from dashboards import units
 from dashboards.boards.recordings import (
-    DOMAIN_STATE_CODES,
     RACK_LEGEND,
     Recordings,
-    code_texts,
     describe,
     recorded,
 )
 from dashboards.boards.rows import Column, columns_table
-from dashboards.identities import BoardId
 from dashboards.panels import (
     BarGauge,
     ByRegexp,
-    CellKind,
     FieldOptions,
     Fixed,
     Override,
@@ -33,14 +29,11 @@ from dashboards.panels import (
     palette,
 )
 from dashboards.panels.targets import Target
+from dashboards.rules.alerting import Severity
+from dashboards.rules.alerts_rack import BURNS
 from dashboards.rules.record_availability import WINDOWS
 
-_FAST_BURN = 14.4
-_SLOW_BURN = 1.0
-"""Burn rates that alerts look at (Google's SRE Workbook, chapter 5)."""
-
-_BURN_WINDOWS = ("1h", "6h", "3d")
-_DOMAIN_STATE = "rack_cluster_uuid_clique_state:domain_state:max"
+_LINE_COLOURS = {Severity.CRITICAL: palette.FAILED, Severity.WARNING: palette.DEGRADED}
 _SECONDS = "rack_verdict:verdict_seconds:increase7d"
 _THERMAL = "rack_reason:clock_event_seconds_per_gpu:ratio_rate5m"
 
@@ -116,14 +109,15 @@ def failures(recordings: Recordings) -> Stat:
 
 def burn(recordings: Recordings) -> Timeseries:
     """Draw how fast the budget of downtime is used up."""
-    names = {window: f"rack:availability_burn:ratio{window}" for window in _BURN_WINDOWS}
+    names = {windows[0]: f"rack:availability_burn:ratio{windows[0]}" for _, _, _, windows, _, _ in BURNS}
+    lines = sorted((factor, _LINE_COLOURS[severity]) for _, severity, factor, _, _, _ in BURNS)
+    said = ", ".join(f"above {factor:g} over {windows[0]}" for _, _, factor, windows, _, _ in BURNS)
     return Timeseries(
         key="burn",
         title="Burn of the error budget",
         description=describe(
             *names.values(),
-            note=f"1 uses just what is allowed. Alerts fire above {_FAST_BURN:g} over 1 h, and above "
-            f"{_SLOW_BURN:g} over 3 d.",
+            note=f"1 uses just what is allowed. Alerts fire {said}.",
         ),
         width=18,
         height=7,
@@ -135,36 +129,11 @@ def burn(recordings: Recordings) -> Timeseries:
             unit=units.NUMBER,
             minimum=0,
             colouring=Shades(palette.CLOCK),
-            thresholds=Thresholds(
-                steps=(Step(_SLOW_BURN, palette.DEGRADED), Step(_FAST_BURN, palette.FAILED))
-            ),
+            thresholds=Thresholds(steps=tuple(Step(factor, colour) for factor, colour in lines)),
         ),
         threshold_lines=ThresholdLines.DASHED,
         scale=Scale.LINEAR,
-        soft_maximum=_FAST_BURN,
-    )
-
-
-def domains(recordings: Recordings) -> Table:
-    """List the NVLink domains and cliques, worst first."""
-    return columns_table(
-        key="domains",
-        title="NVLink domains, worst first",
-        description=describe(_DOMAIN_STATE),
-        width=12,
-        height=8,
-        labels=(("rack", "Rack"), ("cluster_uuid", "Domain"), ("clique", "Clique")),
-        columns=(
-            Column(
-                "State",
-                recordings.coded(_DOMAIN_STATE, DOMAIN_STATE_CODES, label="state"),
-                cell=CellKind.COLOURED_BACKGROUND,
-                mappings=code_texts(DOMAIN_STATE_CODES),
-                width=120,
-            ),
-        ),
-        sort_by="State",
-        links={"Domain": (links.to_rack(BoardId.NVLINK, source=links.cell("rack")),)},
+        soft_maximum=lines[-1][0],
     )
 
 

@@ -30,10 +30,18 @@ _SEVERITY_COLOURS = {
     Severity.WARNING: palette.DEGRADED,
     Severity.INFO: palette.NEUTRAL,
 }
+"""The gravest first."""
 _XID_COLOURS = {"fatal": palette.FAILED, "warn": palette.DEGRADED}
 
 XID_WINDOW_SECONDS = 86_400
 """For how long an Xid is listed: a day, as the check of repeated ones looks back."""
+
+
+def _ranked(expression: str) -> str:
+    """Give each alert the rank of its severity as a label: a table sorts by values, not by their texts."""
+    for rank, severity in enumerate(_SEVERITY_COLOURS, 1):
+        expression = f'label_replace({expression}, "rank", "{rank}", "severity", "{severity.value}")'
+    return expression
 
 
 def _first_step(alert: Alert) -> str:
@@ -115,21 +123,24 @@ def firing_alerts(scope: Scope, *, width: int = 24, height: int = 8) -> Table:
         targets=(
             table(
                 copied(
-                    copied(f"({since} * 1000 and {firing})", "action", "alertname"), "runbook", "alertname"
+                    copied(_ranked(f"({since} * 1000 and {firing})"), "action", "alertname"),
+                    "runbook",
+                    "alertname",
                 )
             ),
         ),
         transformations=(
             Organize(
                 (
-                    ("severity", "Severity"),
+                    ("rank", "Severity"),
                     ("alertname", "Alert"),
                     *PLACE,
                     ("Value", "Since"),
                     ("action", "What to do first"),
                     ("runbook", "Runbook"),
                     (CLUSTER, "Cluster"),
-                )
+                ),
+                dropped=("Time", "severity"),
             ),
         ),
         sort_by="Severity",
@@ -140,8 +151,8 @@ def firing_alerts(scope: Scope, *, width: int = 24, height: int = 8) -> Table:
                 cell=CellKind.COLOURED_TEXT,
                 column_width=90,
                 mappings=tuple(
-                    ValueText(severity.value, severity.value, colour)
-                    for severity, colour in _SEVERITY_COLOURS.items()
+                    ValueText(str(rank), severity.value, colour)
+                    for rank, (severity, colour) in enumerate(_SEVERITY_COLOURS.items(), 1)
                 ),
             ),
             *place_links(),

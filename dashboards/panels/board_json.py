@@ -138,20 +138,26 @@ def _query_variable(variable: QueryVariable) -> Json:
         dataSource=DATASOURCE,
         refresh=_ON_TIME_RANGE_CHANGE,
         sort=_NATURAL_SORT,
-        includeAll=True,
-        allValue=ALL_VALUE,
-        multi=True,
+        includeAll=variable.several,
+        allValue=ALL_VALUE if variable.several else None,
+        multi=variable.several,
     )
-    return kept(written.to_json_data(), _VARIABLE_KEYS) | {
-        "current": {"selected": True, "text": ["All"], "value": ["$__all"]},
-        "description": variable.description,
-        # The form that the data source's own editor writes.
-        "query": {
-            "qryType": 1,
-            "query": variable.query,
-            "refId": "PrometheusVariableQueryEditor-VariableQuery",
-        },
-    }
+    # Without a current value Grafana takes the first that there is.
+    every: Json = {"current": {"selected": True, "text": ["All"], "value": ["$__all"]}}
+    keys = _VARIABLE_KEYS if variable.several else _VARIABLE_KEYS - {"current"}
+    return (
+        kept(written.to_json_data(), keys)
+        | (every if variable.several else {})
+        | {
+            "description": variable.description,
+            # The form that the data source's own editor writes.
+            "query": {
+                "qryType": 1,
+                "query": variable.query,
+                "refId": "PrometheusVariableQueryEditor-VariableQuery",
+            },
+        }
+    )
 
 
 def _custom_variable(variable: CustomVariable) -> Json:

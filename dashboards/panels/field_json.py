@@ -11,6 +11,7 @@ from dashboards.panels.fields import (
     ByName,
     ByQuery,
     ByThresholds,
+    ByType,
     ByValue,
     CellKind,
     Colouring,
@@ -126,6 +127,8 @@ def _matcher(fields: Matcher) -> Json:
         return {"id": "byName", "options": fields.name}
     if isinstance(fields, ByQuery):
         return {"id": "byFrameRefID", "options": fields.ref_id}
+    if isinstance(fields, ByType):
+        return {"id": "byType", "options": fields.type}
     return {"id": "byRegexp", "options": fields.pattern}
 
 

@@ -190,7 +190,14 @@ class ByQuery:
     ref_id: str
 
 
-Matcher = ByName | ByRegexp | ByQuery
+@dataclass(frozen=True, slots=True)
+class ByType:
+    """Chooses the fields of a type, such as `string`: the labels of a table."""
+
+    type: str
+
+
+Matcher = ByName | ByRegexp | ByQuery | ByType
 
 
 class CellKind(enum.Enum):
@@ -273,10 +280,11 @@ class Override:
 
 
 def limit_line(fields: Matcher) -> Override:
-    """Draw series as a limit: dashed, in the colour of failure, outside of any stack."""
+    """Draw series as a limit: dashed, in the colour of failure, outside of any stack. It leads nowhere."""
     return Override(
         fields=fields,
         colouring=Fixed(palette.FAILED),
+        links=(),
         line=Line(width=2, dash=(10, 10), fill=0, stacked=False),
     )
 

@@ -15,7 +15,7 @@ from typing import Final
 from grafanalib import core
 
 from dashboards.layout import Place, PlacedPanel, PlacedSection
-from dashboards.panels.field_json import Json, field_config
+from dashboards.panels.field_json import Json, field_config, given
 from dashboards.panels.fields import DataLink
 from dashboards.panels.kinds import (
     BarGauge,
@@ -159,7 +159,8 @@ def panel_json(placed: PlacedPanel) -> Json:
     if not isinstance(panel, DataPanel):
         return written
     written["targets"] = [_target(ref_id, target) for ref_id, target in named(panel.targets)]
-    written["fieldConfig"] = field_config(panel.fields, own.custom, panel.overrides)
+    written["fieldConfig"] = field_config(panel.fields, own.custom, (*own.overrides, *panel.overrides))
+    written |= given(maxDataPoints=own.most_points)
     if panel.transformations:
         written["transformations"] = [transformation(step) for step in panel.transformations]
     return written

@@ -279,6 +279,9 @@ class StatusHistory(DataPanel):
     """States over time, one box a point of time and series.
 
     Attributes:
+        most_points: Points of time that are asked for at most. Grafana draws no more than half its width in
+            pixels, and says so instead of drawing; 120 (chosen) fit into a third of a small screen, also
+            when Grafana rounds the distance between them.
         show_values: Whether the state's text stands in its box.
         row_height: Height of a box in its row, 0 to 1.
         column_width: Width of a box in its column, 0 to 1.
@@ -287,6 +290,7 @@ class StatusHistory(DataPanel):
         tooltip: What hovering shows.
     """
 
+    most_points: int = 120
     show_values: Show = Show.NEVER
     row_height: float = 0.9
     column_width: float = 0.9
@@ -303,18 +307,16 @@ class XYSeries:
         name: Its name.
         x: Field across.
         y: Field upwards.
-        ref_id: Target that both come from; empty for whichever has them.
     """
 
     name: str
     x: str
     y: str
-    ref_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class XYChart(DataPanel):
-    """One quantity over another.
+    """One quantity over another; both are columns of one table, to which `Merge` makes the answers.
 
     Attributes:
         series: Clouds of points.

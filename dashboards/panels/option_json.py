@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar, cast
 
 from dashboards.panels.field_json import Json, given
+from dashboards.panels.fields import ByName, ByType, Override
 from dashboards.panels.kinds import (
     BarGauge,
     Draw,
@@ -31,6 +32,11 @@ _SHOWN = {"legend": False, "tooltip": False, "viz": False}
 """`hideFrom` of what shows everywhere."""
 
 
+_TEXTS = Override(fields=ByType("string"), unit="string")
+"""Texts are no numbers: without it Grafana gives a serial or a node that looks like one the unit of numbers,
+and links hand on what is shown."""
+
+
 @dataclass(frozen=True, slots=True)
 class KindJson:
     """What a kind of panel has of its own.
@@ -38,10 +44,14 @@ class KindJson:
     Attributes:
         options: `options`.
         custom: `fieldConfig.defaults.custom`.
+        overrides: Exceptions that its options bring along, before those of its author.
+        most_points: `maxDataPoints`; None for as many as the panel is wide.
     """
 
     options: Json
     custom: Json
+    overrides: tuple[Override, ...] = ()
+    most_points: int | None = None
 
 
 def _legend(legend: Legend) -> Json:
@@ -151,7 +161,7 @@ def _table(panel: Table) -> KindJson:
         "filterable": panel.filterable,
         "hideFrom": _SHOWN,
     }
-    return KindJson(options, custom)
+    return KindJson(options, custom, overrides=(_TEXTS,))
 
 
 def _blocks(panel: StateTimeline | StatusHistory) -> Json:
@@ -174,7 +184,7 @@ def _state_timeline(panel: StateTimeline) -> KindJson:
 
 def _status_history(panel: StatusHistory) -> KindJson:
     options = _blocks(panel) | given(colWidth=panel.column_width, perPage=panel.rows_a_page)
-    return KindJson(options, _block_custom(1))
+    return KindJson(options, _block_custom(1), most_points=panel.most_points)
 
 
 def _xy_chart(panel: XYChart) -> KindJson:
@@ -195,16 +205,20 @@ def _xy_chart(panel: XYChart) -> KindJson:
         "scaleDistribution": _scale(Scale.LINEAR),
         "hideFrom": _SHOWN,
     }
-    return KindJson(options, custom)
+    # The label of the defaults is that of every field, and each axis takes its field's.
+    across = dict.fromkeys(series.x for series in panel.series)
+    labels = tuple(Override(fields=ByName(field), axis_label=panel.x_label) for field in across)
+    return KindJson(options, custom, overrides=labels)
 
 
 def _xy_series(series: XYSeries) -> Json:
-    return given(
-        name={"fixed": series.name},
-        x={"matcher": {"id": "byName", "options": series.x}},
-        y={"matcher": {"id": "byName", "options": series.y}},
-        frame={"matcher": {"id": "byFrameRefID", "options": series.ref_id}} if series.ref_id else None,
-    )
+    return {
+        "name": {"fixed": series.name},
+        # A series without a frame is not drawn, and Grafana knows frames by their place alone.
+        "frame": {"matcher": {"id": "byIndex", "options": 0}},
+        "x": {"matcher": {"id": "byName", "options": series.x}},
+        "y": {"matcher": {"id": "byName", "options": series.y}},
+    }
 
 
 def _heatmap(panel: Heatmap) -> KindJson:

@@ -66,7 +66,7 @@ class Organize:
     """Chooses, orders and names columns.
 
     Attributes:
-        columns: Pairs of column and heading, in order. Others are left out: see `Drop`, where to name them.
+        columns: Pairs of column and heading, in order. Others follow them, unless they are dropped.
         dropped: Columns that are left out.
     """
 

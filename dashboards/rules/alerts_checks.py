@@ -290,6 +290,10 @@ def _generic() -> Iterator[Alert]:
     yield _warnings()
 
 
+_SAID_ALREADY = ("poll", "recovering", "split_domain", "witness")
+"""What the rack service finds and other alerts say: RackwattNodeUnknown, -NodeFailed and -DomainSplit."""
+
+
 def _of_rack() -> Iterator[Alert]:
     of = ("rack", "node", "check", "impact")
     name = "rack_node_check_impact:check_failed:max"
@@ -298,13 +302,16 @@ def _of_rack() -> Iterator[Alert]:
     yield Alert(
         name="RackwattRackCheckFailed",
         severity=Severity.WARNING,
-        expression=f"{select(name, impact='~fail|avoid', check='!~poll|split_domain')} == 1",
+        expression=unless_maintained(
+            f"{select(name, impact='~fail|avoid', check='!~' + '|'.join(_SAID_ALREADY))} == 1"
+        ),
         of=of,
         wait="5m",
         summary="The rack service finds in {rack}: {check} {node}",
         description="The check {check} of the rack service fails for {node} in {rack}, with impact {impact}.",
-        meaning="What needs several nodes, or time ([checks.md](checks.md)). A silent node and a split "
-        "domain have alerts of their own. Five minutes (chosen), as agents are restarted one after another.",
+        meaning="What needs several nodes, or time ([checks.md](checks.md)). A node that is silent, that is "
+        "gone or that has to stay clean for a while, and a split domain, have alerts of their own. Five "
+        "minutes (chosen), as agents are restarted one after another.",
         look=(
             "Rack dashboard: reasons.",
             "`curl http://rack:10073/v1/racks/r01/health`: `reasons` with text and action",
@@ -318,7 +325,7 @@ def _of_rack() -> Iterator[Alert]:
     yield Alert(
         name="RackwattVersionSkew",
         severity=Severity.INFO,
-        expression=f"{select(name, check='version_skew')} == 1",
+        expression=unless_maintained(f"{select(name, check='version_skew')} == 1"),
         of=of,
         wait="30m",
         summary="Versions differ in rack {rack}: {node}",

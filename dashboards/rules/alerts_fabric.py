@@ -29,7 +29,9 @@ def _ber_rising() -> Alert:
     return Alert(
         name="RackwattNvlinkErrorRatioRising",
         severity=Severity.INFO,
-        expression=f"{name} > {BER_FLOOR:g}\nand {name} > {BER_GROWTH} * {name} offset {BER_WINDOW}",
+        expression=unless_maintained(
+            f"{name} > {BER_FLOOR:g}\nand {name} > {BER_GROWTH} * {name} offset {BER_WINDOW}"
+        ),
         of=GPU,
         wait="30m",
         keep="1h",

@@ -8,7 +8,8 @@ from collector.health.availability import SUFFICIENT_COVERAGE
 from dashboards.identities import BoardId
 from dashboards.rules.alerting import Alert, Case, Severity, Show, given, steady
 from dashboards.rules.parameters import Parameters
-from dashboards.rules.promql import select
+from dashboards.rules.promql import NODE, RACK_ONLY, on, select
+from dashboards.rules.record_state import STALE_SECONDS
 
 _R01: Mapping[str, str] = {"rack": "r01"}
 _HEALTH = "`curl http://rack:10073/v1/racks/r01/health`: the sentence, and `reasons` with an action each"
@@ -64,20 +65,51 @@ def _verdicts() -> Iterator[Alert]:
         fires=_verdict_case("UNKNOWN", "20m", fires=True),
         rests=_verdict_case("UNKNOWN", "10m", fires=False),
     )
+    yield _silent()
+
+
+def _silent() -> Alert:
+    def given_up(*nodes: tuple[str, int]) -> dict[str, str]:
+        return {
+            given("rack_verdict", verdict="UNKNOWN", **_R01): steady(1),
+            **{f'up{{job="rackwatt-agents",rack="r01",node="{node}"}}': steady(up) for node, up in nodes},
+        }
+
+    return Alert(
+        name="RackwattRackSilent",
+        severity=Severity.CRITICAL,
+        expression=f"rack:agents_up:sum == 0\nand {on(RACK_ONLY)} "
+        'rack_verdict:verdict:max{verdict="UNKNOWN"} == 1',
+        of=RACK_ONLY,
+        wait="10m",
+        summary="No node of rack {rack} can be heard",
+        description="Neither Prometheus nor the rack service has reached an agent of {rack} for ten minutes.",
+        meaning="A rack without power or network looks like this: nothing is proven, so that its verdict is "
+        "UNKNOWN and never UNAVAILABLE, but two that listen by themselves hear nothing. Ten minutes (chosen) "
+        "are longer than an upgrade of all agents of a rack.",
+        look=("Rack dashboard: state of each tray, agents reached.", _HEALTH),
+        act=(
+            "Reach one of its hosts, or a BMC, by another way.",
+            "If none answers: power and network of the rack.",
+            "If hosts answer and agents do not: what was rolled out to all of them?",
+        ),
+        board=BoardId.RACK,
+        fires=Case(given=given_up(("n01", 0), ("n02", 0)), at="15m", labels=_R01),
+        rests=Case(given=given_up(("n01", 0), ("n02", 1)), at="15m"),
+    )
 
 
 _DOMAIN = {"rack": "r01", "cluster_uuid": "u-1", "clique": "1"}
 _DOMAIN_LABELS = ("rack", "cluster_uuid", "clique", "state")
 
 
-def _domain(
-    state: str, severity: Severity, summary: str, description: str, meaning: str, act: tuple[str, ...]
-) -> Alert:
+def _domain(state: str, summary: str, description: str, meaning: str, act: tuple[str, ...]) -> Alert:
     name = "rack_cluster_uuid_clique_state:domain_state:max"
     return Alert(
         name=f"RackwattDomain{state.capitalize()}",
-        severity=severity,
-        expression=f"{select(name, state=state)} == 1",
+        severity=Severity.WARNING,
+        # A node without a fabric over the rack is a domain by itself, without a UUID.
+        expression=f"{select(name, state=state, cluster_uuid='!=')} == 1",
         of=_DOMAIN_LABELS,
         wait="5m",
         summary=summary,
@@ -98,7 +130,6 @@ def _domain(
 def _domains() -> Iterator[Alert]:
     yield _domain(
         "SPLIT",
-        Severity.WARNING,
         "NVLink domain of {rack} is split",
         "A declared clique of {rack} is found in several: clique {clique} of domain {cluster_uuid} has a "
         "part of it.",
@@ -111,11 +142,11 @@ def _domains() -> Iterator[Alert]:
     )
     yield _domain(
         "UNHEALTHY",
-        Severity.CRITICAL,
         "NVLink domain of {rack} is unhealthy",
         "No node of clique {clique} of domain {cluster_uuid} in {rack} has a healthy route, or none is "
         "schedulable.",
-        "The fabric itself is at fault, not a tray. Five minutes, as a fabric that comes up takes some.",
+        "The fabric itself is at fault, not a tray. If the rack has no other block, its verdict wakes "
+        "people. Five minutes, as a fabric that comes up takes some.",
         (
             "Look at the NVLink switch trays: power, NVOS, their links.",
             "Look at fabric manager and IMEX.",
@@ -125,6 +156,9 @@ def _domains() -> Iterator[Alert]:
 
 
 _NODE = {"rack": "r01", "node": "n03"}
+
+_UNAVAILABLE_FIRING = 'ALERTS{alertname="RackwattRackUnavailable",alertstate="firing"}'
+"""Whoever evaluates the rules writes it; where nobody does, burn rates wake people a second time."""
 
 
 def _node_state(
@@ -136,11 +170,13 @@ def _node_state(
     description: str,
     meaning: str,
     act: tuple[str, ...],
+    but: tuple[str, ...] = (),
 ) -> Alert:
+    each = "".join(f"\nunless {on(NODE)} {condition}" for condition in but)
     return Alert(
         name=f"RackwattNode{state.capitalize()}",
         severity=Severity.WARNING,
-        expression=f"{select('rack_node_state:node_state:max', state=state)} == 1",
+        expression=f"{select('rack_node_state:node_state:max', state=state)} == 1{each}",
         of=("rack", "node", "state"),
         wait=wait,
         summary=summary,
@@ -191,13 +227,20 @@ def _nodes() -> Iterator[Alert]:
         "10m",
         "Nothing is known of node {node} of {rack}",
         "{node} of {rack} is UNKNOWN: its agent is silent, NVML is down, or a check has no answer.",
-        "No job may be placed, but nothing is proven. Five minutes are longer than a restart of agent or "
-        "driver.",
+        "No job may be placed, but nothing is proven. A silent agent, NVML that is down and a reader that "
+        "hangs have alerts of their own: [RackwattAgentDown](#rackwattagentdown), "
+        "[RackwattNvmlDown](#rackwattnvmldown), [RackwattTelemetryStale](#rackwatttelemetrystale). What is "
+        "left is a check without an answer, an agent that Prometheus reaches and the rack service does not, "
+        "or one that goes by another name. Five minutes are longer than a restart of agent or driver.",
         (
-            "If the agent is silent, see [RackwattAgentDown](#rackwattagentdown).",
-            "If NVML is down, see [RackwattNvmlDown](#rackwattnvmldown).",
+            "Read the node's first reason: a check without an answer names the metric that was not read.",
+            "If it says that no poll was good: can the rack service reach the agent's address?",
             "If the fabric is in progress, wait: after five minutes it counts as failed.",
-            "A check without an answer names the metric that could not be read.",
+        ),
+        but=(
+            "rack_node:agent_up:max == 0",
+            "rack_node:agent_nvml_up:max == 0",
+            f"rack_node:agent_sample_age_seconds:min > {STALE_SECONDS}",
         ),
     )
 
@@ -207,6 +250,12 @@ def _burn(
 ) -> Alert:
     long, short = windows
     first, second = (f"rack:availability_burn:ratio{window} > {factor:g}" for window in (long, short))
+    paged = f"\nunless {on(RACK_ONLY)} max_over_time({_UNAVAILABLE_FIRING}[{short}])"
+    pages = severity is Severity.CRITICAL
+    told = (
+        " An outage of two minutes wakes people by [RackwattRackUnavailable](#rackwattrackunavailable); this "
+        f"alert is silent until {short} after that, so that nobody is woken twice."
+    )
     # Steps as coarse as the longest window allows: an hour where it has days.
     step, unit = ("1h", 3600) if long == "3d" else ("1m", 60)
     times = {"3d": 80, "6h": 375, "1h": 75}[long]
@@ -214,19 +263,22 @@ def _burn(
     def counted(down: float) -> dict[str, str]:
         """Return counters that rise by a share of the time each."""
         return {
-            given("rack_verdict_seconds_total", verdict=verdict, **_R01): f"0+{share * unit:g}x{times}"
-            for verdict, share in (
-                ("AVAILABLE", 1 - down),
-                ("UNAVAILABLE", down),
-                ("MAINTENANCE", 0.0),
-                ("UNKNOWN", 0.0),
-            )
+            given("rack_slo_ratio", **_R01): steady(slo, times),
+            **{
+                given("rack_verdict_seconds_total", verdict=verdict, **_R01): f"0+{share * unit:g}x{times}"
+                for verdict, share in (
+                    ("AVAILABLE", 1 - down),
+                    ("UNAVAILABLE", down),
+                    ("MAINTENANCE", 0.0),
+                    ("UNKNOWN", 0.0),
+                )
+            },
         }
 
     return Alert(
         name=name,
         severity=severity,
-        expression=f"{first}\nand {second}",
+        expression=f"{first}\nand {second}{paged if pages else ''}",
         of=("rack",),
         wait=wait,
         summary="Rack {rack} uses up its budget of downtime " + words,
@@ -234,7 +286,7 @@ def _burn(
         "times the rate that its SLO allows.",
         meaning=f"Proven downtime over {long} is at least {factor:g} times what the SLO allows, and it goes "
         f"on: the window of {short} says so, too. What is unknown or excused does not count. Factors and "
-        "windows are those of Google's SRE Workbook, chapter 5.",
+        f"windows are those of Google's SRE Workbook, chapter 5.{told if pages else ''}",
         look=("Rack dashboard: availability with its bounds, burn of the budget.", _AVAILABILITY),
         act=(
             "See what holds the verdict: [RackwattRackUnavailable](#rackwattrackunavailable).",
@@ -248,7 +300,7 @@ def _burn(
     )
 
 
-_BURNS = (
+BURNS = (
     ("Fast", Severity.CRITICAL, 14.4, ("1h", "5m"), "2m", "fast"),
     ("Medium", Severity.CRITICAL, 6.0, ("6h", "30m"), "15m", "within days"),
     ("Slow", Severity.WARNING, 1.0, ("3d", "6h"), "1h", "within the month"),
@@ -259,7 +311,7 @@ _BURNS = (
 def _availability(slo: float) -> Iterator[Alert]:
     yield from (
         _burn(f"RackwattAvailabilityBurn{name}", severity, factor, windows, wait, words, slo)
-        for name, severity, factor, windows, wait, words in _BURNS
+        for name, severity, factor, windows, wait, words in BURNS
     )
     yield Alert(
         name="RackwattAvailabilityUncovered",

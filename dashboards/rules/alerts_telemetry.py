@@ -8,9 +8,7 @@ from dashboards.identities import BoardId
 from dashboards.rules.alerting import Alert, Case, Severity, Show, given, steady
 from dashboards.rules.parameters import Parameters
 from dashboards.rules.promql import NODE, RACK_ONLY, highest, on, select, series, unless_maintained
-
-STALE_SECONDS = 5
-"""Age of fast data from which on a poll is no good one (CONTRACTS §3)."""
+from dashboards.rules.record_state import STALE_SECONDS
 
 RESTARTS = 3
 READ_ERRORS = 10
@@ -142,7 +140,10 @@ def _health() -> Iterator[Alert]:
     yield Alert(
         name="RackwattReaderRestarts",
         severity=Severity.WARNING,
-        expression=f"{_increase(NODE, 'agent_reader_restarts_total', '1h')} > {RESTARTS}",
+        # An increase is extrapolated: of 3 it is a little more than 3.
+        expression=unless_maintained(
+            f"{_increase(NODE, 'agent_reader_restarts_total', '1h')} >= {RESTARTS + 1}"
+        ),
         of=NODE,
         wait="",
         summary="The reader of {node} in {rack} is started again and again",
@@ -164,7 +165,7 @@ def _health() -> Iterator[Alert]:
     yield Alert(
         name="RackwattReadErrors",
         severity=Severity.INFO,
-        expression=f"{_increase(of, 'agent_read_errors_total', '10m')} > {READ_ERRORS}",
+        expression=unless_maintained(f"{_increase(of, 'agent_read_errors_total', '10m')} > {READ_ERRORS}"),
         of=of,
         wait="30m",
         summary="Values of {node} in {rack} cannot be read: {error}",
@@ -229,17 +230,23 @@ def _rack_services(parameters: Parameters) -> Iterator[Alert]:
     yield Alert(
         name="RackwattRackVanished",
         severity=Severity.WARNING,
-        expression=f"rack:nodes_expected:max offset {GONE_WINDOW} unless rack:nodes_expected:max",
+        expression=highest(
+            RACK_ONLY,
+            f"{series('rack_nodes_expected')} offset {GONE_WINDOW} unless on (cluster, instance) "
+            f"{select('up', job=f'~{job}')} == 0",
+        )
+        + "\nunless rack:nodes_expected:max",
         of=RACK_ONLY,
         wait="5m",
         summary="Rack {rack} has vanished",
         description=f"{GONE_WINDOW} ago {{rack}} had {{value}} nodes; now no rack service speaks of it.",
-        meaning="A rack whose every series is gone raises no other alert. It stops after an hour, when the "
-        "rack is not remembered any more.",
+        meaning="A rack whose every series is gone raises no other alert. Those of a rack service that does "
+        "not answer are not among them: [RackwattRackServiceDown](#rackwattrackservicedown) speaks for all "
+        "of its racks. It stops after an hour, when the rack is not remembered any more.",
         look=("Fleet dashboard: racks over time.", "`curl http://rack:10073/v1/racks`"),
         act=(
             "If it was taken out of the configuration on purpose: silence this alert for an hour.",
-            "If not, see [RackwattRackServiceDown](#rackwattrackservicedown).",
+            "If not: did its rack service leave the scrape configuration, or start with another file?",
         ),
         board=BoardId.FLEET,
         fires=Case(given={expected: "18+0x60 _x60"}, at="100m", labels=_R01, value="18"),

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from collector.catalog.engines import Role
 from collector.efficiency.answer import FIGURE_DOMAINS
 from collector.efficiency.guards import SUFFICIENT_RATIO
 from dashboards.identities import BoardId
 from dashboards.rules.alerting import Alert, Case, Severity, Show, given, steady
 from dashboards.rules.parameters import Parameters
-from dashboards.rules.promql import RACK_ONLY, highest, on, select, series, unless_maintained
+from dashboards.rules.promql import (
+    RACK_ONLY,
+    highest,
+    on,
+    select,
+    series,
+    unless_any_maintained,
+    unless_maintained,
+)
 from dashboards.rules.record_tokens import ENOUGH_DAYS, MEDIAN_DAYS
 
 DROP = 0.8
@@ -18,6 +27,7 @@ SAME_POWER = 0.9
 """Share of the usual power from which on the rack is as busy as usual (chosen). With less traffic power
 falls, and tokens fall faster: that is no fault."""
 
+_INPUT = "rack_input"
 _R01 = {"rack": "r01"}
 _EFFICIENCY = "`curl 'http://rack:10073/v1/racks/r01/efficiency?window=1h'`: each blank figure says why"
 
@@ -50,17 +60,26 @@ def _endpoints() -> Iterator[Alert]:
         rests=Case(given={up: "0+0x3 1+0x60"}, at="10m"),
     )
     expected, there = (given(f"rack_llm_endpoints_{what}", **_R01) for what in ("expected", "up"))
+    down = "\n  or ".join(
+        f"sum by (cluster, rack) ({highest(of, series('llm_up', role=role.value))} == bool 0)"
+        for role in (Role.ENGINE, Role.ROUTER)
+    )
     yield Alert(
         name="RackwattEndpointsMissing",
         severity=Severity.WARNING,
-        expression=f"{highest(RACK_ONLY, series('rack_llm_endpoints_expected'))}\n"
-        f"- {highest(RACK_ONLY, series('rack_llm_endpoints_up'))} > 0",
+        expression=unless_any_maintained(
+            f"{highest(RACK_ONLY, series('rack_llm_endpoints_expected'))}\n"
+            f"- {highest(RACK_ONLY, series('rack_llm_endpoints_up'))}\n"
+            f"- ({down}\n  or {highest(RACK_ONLY, series('rack_llm_endpoints_expected'))} * 0) > 0"
+        ),
         of=RACK_ONLY,
         wait="10m",
         summary="Serving endpoints of rack {rack} are missing",
-        description="{value} serving endpoints that {rack} should have are not read.",
-        meaning="The twin of [RackwattEndpointDown](#rackwattendpointdown): an endpoint whose node is "
-        "silent has no series, and the rack service remembers it. Efficiency is blank meanwhile.",
+        description="{value} serving endpoints that {rack} should have are told of by nobody.",
+        meaning="The twin of [RackwattEndpointDown](#rackwattendpointdown), whose endpoints are not counted "
+        "here: an endpoint whose node is silent has no series, and the rack service remembers it. Efficiency "
+        "is blank meanwhile. Silent while a node of the rack is in maintenance; a node that falls silent "
+        "then has an alert of its own.",
         look=("Tokens dashboard: endpoints expected and up.", _EFFICIENCY),
         act=(
             "Look for a silent agent first: [RackwattAgentDown](#rackwattagentdown).",
@@ -75,16 +94,20 @@ def _endpoints() -> Iterator[Alert]:
 def _energy() -> Alert:
     labels = {"rack": "r01", "domain": "rack_input"}
     coverage = given("rack_energy_coverage_ratio", **labels)
+    name = "rack_domain:energy_coverage:avg5m"
     return Alert(
         name="RackwattEnergyUncovered",
         severity=Severity.WARNING,
-        expression=f"rack_domain:energy_coverage:avg5m < {SUFFICIENT_RATIO:g}",
+        expression=f"{select(name, domain=_INPUT)} < {SUFFICIENT_RATIO:g}\nor ("
+        + unless_any_maintained(f"{select(name, domain=f'!={_INPUT}')} < {SUFFICIENT_RATIO:g}")
+        + ")",
         of=("rack", "domain"),
         wait="15m",
         summary="Energy of rack {rack} is missing: {domain}",
         description="Only {value} of what measures the domain {domain} of {rack} reports.",
         meaning="A power shelf, a module or a GPU that is missing makes a rack look better than it is, so "
-        f"that efficiency is blank below {SUFFICIENT_RATIO:.0%}.",
+        f"that efficiency is blank below {SUFFICIENT_RATIO:.0%}. What agents read is missing with a tray in "
+        "maintenance: only power shelves count then.",
         look=("Tokens dashboard: coverage of power and token sources.", _EFFICIENCY),
         act=(
             "`rack_input`: look at the power shelves; `rackwatt check` asks each and says what is wrong.",

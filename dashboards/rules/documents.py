@@ -13,6 +13,7 @@ from dashboards.rules.recording import Measure, Recorded, RecordingGroup
 RUNBOOKS_MARKER = "runbooks"
 RECORDED_MARKER = "recorded"
 ALERTS_MARKER = "alerts"
+INHIBITIONS_MARKER = "inhibitions"
 """Names of the markers between which the parts stand."""
 
 _WIDTH = 110

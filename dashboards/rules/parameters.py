@@ -15,14 +15,15 @@ class Parameters:
     """What rules depend on.
 
     Attributes:
-        slo: Share of time for which a rack should be available; the default is that of the rack service. From
-            0.95 on, as below 0.93 not even a whole hour of downtime reaches the fast burn rate of 14.4.
+        slo: Share of time for which a rack should be available whose rack service does not say it; the
+            default is that of the rack service. From 0.95 on, as below 0.93 not even a whole hour of downtime
+            reaches the fast burn rate of 14.4.
         runbook_url: What stands before `#alertname`: a path within the repository, or where it is served.
         dashboard_url: What stands before the uid of a dashboard, such as `/d/` of a Grafana.
         agent_job: Scrape job of the agents, as docs/rest.md has it.
         rack_job: Scrape job of the rack services.
-        gpu_hour_includes_energy: Whether the price of a GPU-hour pays for its energy, as
-            `price.gpu_hour_includes_energy` of the rack service; if not, the energy is added.
+        gpu_hour_includes_energy: Whether the price of a GPU-hour pays for its energy where the rack service
+            does not say it; if not, the energy is added.
 
     Raises:
         ConfigurationError: The SLO is not from 0.95 to below 1, or a name cannot stand in a rule.

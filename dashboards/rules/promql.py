@@ -90,6 +90,14 @@ def difference(of: tuple[str, ...], selector: str, window: str) -> str:
     return f"({highest(of, selector)} - {highest(of, f'{selector} offset {window}')}) >= 0"
 
 
+def unless_any_maintained(expression: str) -> str:
+    """Leave out what is of a rack with a node in declared maintenance: for sums that do not name the node.
+
+    Not for what may be an outage of others (facts/rack.md §7): those nodes have alerts of their own.
+    """
+    return f"{expression}\nunless {on(RACK_ONLY)} rack:maintenance_active:max == 1"
+
+
 def unless_maintained(expression: str) -> str:
     """Leave out what is of a node in declared maintenance: somebody works on it already."""
     return f'{expression}\nunless {on(NODE)} rack_node_state:node_state:max{{state="MAINTENANCE"}} == 1'

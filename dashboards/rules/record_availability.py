@@ -33,6 +33,8 @@ BURN_WINDOWS = tuple(SECONDS_OF)
 
 MONTH = "30d"
 
+_TARGET = "rack:availability_target:ratio"
+
 
 def _rule(metric: str, window: str, expression: str, text: str, unit: Measure = Measure.RATIO) -> Recorded:
     return Recorded(
@@ -105,13 +107,27 @@ def _availability(window: str) -> Iterator[Recorded]:
     )
 
 
-def _burn(window: str, slo: float) -> Recorded:
+def _burn(window: str) -> Recorded:
     return _rule(
         "availability_burn",
         window,
-        f"{_time(window, 'UNAVAILABLE')} / ignoring (verdict) {_not_excused(window)} / {1 - slo:.6g}",
-        f"Proven downtime of the last {window} as a multiple of what the SLO of {slo:g} allows in it; at 1 "
-        "the budget is used up. What is unknown does not count.",
+        f"{_time(window, 'UNAVAILABLE')} / ignoring (verdict) {_not_excused(window)}\n"
+        f"/ ((1 - {_TARGET}) > 0)",
+        f"Proven downtime of the last {window} as a multiple of what the rack's SLO allows in it; at 1 the "
+        "budget is used up. What is unknown does not count.",
+    )
+
+
+def _target(slo: float) -> Recorded:
+    own, expected = (highest(RACK_ONLY, series(f"rack_{name}")) for name in ("slo_ratio", "nodes_expected"))
+    return Recorded(
+        of=RACK_ONLY,
+        metric="availability_target",
+        operation="ratio",
+        expression=f"{own}\nor {expected} * 0 + {slo:g}",
+        unit=Measure.RATIO,
+        help="Share of time for which the rack should be available: its SLO, or "
+        f"{slo:g} where its rack service does not tell it.",
     )
 
 
@@ -141,15 +157,8 @@ def availability_rules(parameters: Parameters) -> tuple[Recorded, ...]:
     return (
         *map(_seconds, BURN_WINDOWS),
         *(rule for window in WINDOWS for rule in _availability(window)),
-        *(_burn(window, parameters.slo) for window in BURN_WINDOWS),
-        Recorded(
-            of=RACK_ONLY,
-            metric="availability_target",
-            operation="ratio",
-            expression=f"{highest(RACK_ONLY, series('rack_nodes_expected'))} * 0 + {parameters.slo:g}",
-            unit=Measure.RATIO,
-            help="Share of time for which the rack should be available (SLO).",
-        ),
+        _target(parameters.slo),
+        *map(_burn, BURN_WINDOWS),
         _month(
             "node_operating_seconds",
             f"Time of the last {MONTH} that nodes of the rack were READY or DEGRADED, summed over nodes.",

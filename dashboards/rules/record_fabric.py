@@ -85,18 +85,7 @@ def _worst(kind: str) -> Iterator[Recorded]:
 
 
 def fabric_rules(_: Parameters) -> tuple[Recorded, ...]:
-    """Return the rules about NVLinks."""
-    outcomes = (*GPU, "outcome")
-    recoveries = highest((*LINK, "outcome"), f"increase({series('nvlink_recoveries_total')}[{ERROR_WINDOW}])")
-    of_rack = (*RACK_ONLY, "outcome")
-    recovery = Recorded(
-        of=outcomes,
-        metric="nvlink_recoveries",
-        operation=f"increase{ERROR_WINDOW}",
-        expression=total(outcomes, recoveries),
-        unit=Measure.COUNT,
-        help=f"Times in {ERROR_WINDOW} that links of the GPU went to recovery, by outcome.",
-    )
+    """Return the rules about what GPUs say of all their NVLinks together."""
     errors = Recorded(
         of=GPU,
         metric="nvlink_errors",
@@ -110,6 +99,24 @@ def fabric_rules(_: Parameters) -> tuple[Recorded, ...]:
         *_traffic("received", "received"),
         *_links("up", "NVLinks of the GPU that can carry traffic."),
         *_links("expected", "NVLinks that the GPU has."),
+        *_upwards("nvlink_errors", f"increase{ERROR_WINDOW}", errors),
+    )
+
+
+def link_rules(_: Parameters) -> tuple[Recorded, ...]:
+    """Return the rules that read every single NVLink, 1,296 of an NVL72: evaluated less often than others."""
+    outcomes = (*GPU, "outcome")
+    recoveries = highest((*LINK, "outcome"), f"increase({series('nvlink_recoveries_total')}[{ERROR_WINDOW}])")
+    of_rack = (*RACK_ONLY, "outcome")
+    recovery = Recorded(
+        of=outcomes,
+        metric="nvlink_recoveries",
+        operation=f"increase{ERROR_WINDOW}",
+        expression=total(outcomes, recoveries),
+        unit=Measure.COUNT,
+        help=f"Times in {ERROR_WINDOW} that links of the GPU went to recovery, by outcome.",
+    )
+    return (
         recovery,
         Recorded(
             of=of_rack,
@@ -119,6 +126,5 @@ def fabric_rules(_: Parameters) -> tuple[Recorded, ...]:
             unit=Measure.COUNT,
             help=f"Times in {ERROR_WINDOW} that links of the rack went to recovery, by outcome, {_ANSWERS}.",
         ),
-        *_upwards("nvlink_errors", f"increase{ERROR_WINDOW}", errors),
         *(rule for kind in BER_KINDS for rule in _worst(kind)),
     )

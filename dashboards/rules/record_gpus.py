@@ -105,9 +105,7 @@ def gpu_rules(_: Parameters) -> tuple[Recorded, ...]:
         unit=Measure.RATIO,
         help="Share of 5m for which the reason held the GPU's clocks down; reasons overlap.",
     )
-    power, limit = (
-        total(RACK_ONLY, highest(GPU, series(name))) for name in ("gpu_power_watts", "gpu_power_limit_watts")
-    )
+    power, limit = (highest(GPU, series(name)) for name in ("gpu_power_watts", "gpu_power_limit_watts"))
     return (
         *_margins(),
         events,
@@ -131,8 +129,10 @@ def gpu_rules(_: Parameters) -> tuple[Recorded, ...]:
             of=RACK_ONLY,
             metric="gpu_power_watts_per_limit",
             operation="ratio",
-            expression=f"{power} / ({limit} > 0)",
+            # Both sides of the same GPUs: one that tells its limit alone would make the others look idle.
+            expression=f"{total(RACK_ONLY, f'{power} and {limit}')}\n"
+            f"/ ({total(RACK_ONLY, f'{limit} and {power}')} > 0)",
             unit=Measure.RATIO,
-            help="Power of the rack's GPUs as a share of their power limits, of those that answer.",
+            help="Power of the rack's GPUs as a share of their power limits, of those that tell both.",
         ),
     )

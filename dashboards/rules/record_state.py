@@ -6,6 +6,9 @@ from dashboards.rules.parameters import Parameters
 from dashboards.rules.promql import GPU, NODE, RACK_ONLY, aggregate, highest, select, series, total
 from dashboards.rules.recording import Measure, Recorded
 
+STALE_SECONDS = 5
+"""Age of fast data from which on a poll is no good one (CONTRACTS §3)."""
+
 _COUNTS = (
     ("nodes_expected", (), "Nodes that the rack should have."),
     ("nodes", ("state",), "Nodes of the rack by state."),

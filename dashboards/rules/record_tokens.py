@@ -169,22 +169,39 @@ def _costs(kind: str, window: str, parameters: Parameters) -> Iterator[Recorded]
         highest(RACK_ONLY, series("rack_gpus_expected")),
         highest(RACK_ONLY, series("rack_gpu_hour_usd")),
     )
-    energy = (
-        ""
-        if parameters.gpu_hour_includes_energy
-        else f"\n+ rack:energy_usd_per_million_llm_{kind}_tokens:ratio_rate{window}"
+    gpu_hours, energy, all_in = (
+        f"{what}_usd_per_million_llm_{kind}_tokens" for what in ("gpu_hour", "energy", "all_in")
+    )
+    operation = f"ratio_rate{window}"
+    blank = (
+        f"Absent while less than {SUFFICIENT_RATIO:g} of the serving endpoints is known over the window, "
+        "without traffic, and without a price."
     )
     yield Recorded(
         of=RACK_ONLY,
-        metric=f"all_in_usd_per_million_llm_{kind}_tokens",
-        operation=f"ratio_rate{window}",
-        expression=f"1e6 / 3600 * {gpus} * {hour}\n/ ({_tokens(kind, window)} > 0){energy}",
+        metric=gpu_hours,
+        operation=operation,
+        expression=f"1e6 / 3600 * {gpus} * {hour}\n/ ({_tokens(kind, window)} > 0)",
         unit=Measure.US_DOLLARS,
-        help=f"Price of the rack's GPU-hours{' and energy' if energy else ', which includes their energy,'} "
-        f"for a million tokens over {window} ({_counted(kind)}). Absent while less than "
-        f"{SUFFICIENT_RATIO:g} of the serving endpoints is known over the window, without traffic, and "
-        "without a price.",
+        help=f"Price of the rack's GPU-hours for a million tokens over {window} ({_counted(kind)}), whether "
+        f"it pays for their energy or not. {blank}",
     )
+    own, added = f"rack:{gpu_hours}:{operation}", f"rack:{energy}:{operation}"
+    yield Recorded(
+        of=RACK_ONLY,
+        metric=all_in,
+        operation=operation,
+        expression=f"({own} {_includes_energy(parameters)})\nor ({own} + {added})",
+        unit=Measure.US_DOLLARS,
+        help=f"Price of the rack's GPU-hours and of their energy for a million tokens over {window} "
+        f"({_counted(kind)}); the energy is added where the price of a GPU-hour does not pay for it. {blank}",
+    )
+
+
+def _includes_energy(parameters: Parameters) -> str:
+    """Write the condition that the price of a GPU-hour pays for the energy; what a rack says goes first."""
+    said = f"{on(RACK_ONLY)} {highest(RACK_ONLY, series('rack_gpu_hour_includes_energy'))}"
+    return f"unless {said} == 0" if parameters.gpu_hour_includes_energy else f"and {said} == 1"
 
 
 def _idle() -> Iterator[Recorded]:

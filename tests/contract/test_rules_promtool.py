@@ -5,28 +5,18 @@ The figures are those of the case table in the facts on tokens, §6, and of the 
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from dashboards.build import GENERATED
-from dashboards.recorded import recording_groups
-from dashboards.rules.alerts import alert_groups
 from dashboards.rules.files import rule_test_files
+from tests.rule_figures import R01, RULES, SLO, Figures, endpoints, hold, joules, promtool, tokens
 
 pytestmark = pytest.mark.needs_program("promtool")
 
-RULES = sorted((GENERATED / "rules").glob("*.yaml"))
-GROUPS = [*(group.name for group in recording_groups()), *(group.name for group in alert_groups())]
 TESTS = sorted(rule_test_files())
-
-
-def promtool(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["promtool", *words], capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_promtool_finds_nothing_in_the_rules() -> None:
@@ -53,58 +43,13 @@ def test_a_case_that_is_wrong_is_noticed(tmp_path: Path) -> None:
 
 # Figures.
 
-R01 = 'rack="r01"'
-
-
-def near(expression: str, value: float) -> str:
-    """Ask whether an expression gives a value: 1 or 0, or nothing."""
-    return f"abs({expression} - {value!r}) <= bool {abs(value) * 1e-6!r}"
-
-
-@dataclass(frozen=True)
-class Figures:
-    """Series, and what recorded series must be then.
-
-    Attributes:
-        given: Values in promtool's notation by series.
-        values: Literals by selector; None where nothing may be.
-        at: When they are asked for.
-        step: Time between two values.
-    """
-
-    given: Mapping[str, str]
-    values: Mapping[str, float | None] = field(default_factory=dict)
-    at: str = "20m"
-    step: str = "1m"
-
-
-def tokens(a_second: float, phase: str = "generation", more: str = "") -> dict[str, str]:
-    series = f'rackwatt_rack_llm_tokens_total{{{R01},model="m",phase="{phase}"{more}}}'
-    return {series: f"0+{a_second * 60:g}x30"}
-
-
-def joules(
-    watts: float, domain: str = "rack_input", coverage: str = "1+0x30", more: str = ""
-) -> dict[str, str]:
-    return {
-        f'rackwatt_rack_energy_joules_total{{{R01},domain="{domain}"{more}}}': f"0+{watts * 60:g}x30",
-        f'rackwatt_rack_energy_coverage_ratio{{{R01},domain="{domain}"{more}}}': coverage,
-    }
-
-
-def endpoints(up: str = "2+0x30", more: str = "") -> dict[str, str]:
-    return {
-        f"rackwatt_rack_llm_endpoints_expected{{{R01}{more}}}": "2+0x30",
-        f"rackwatt_rack_llm_endpoints_up{{{R01}{more}}}": up,
-    }
-
-
 PRICES = {
     f"rackwatt_rack_gpus_expected{{{R01}}}": "72+0x30",
     f"rackwatt_rack_gpu_hour_usd{{{R01}}}": "2.652+0x30",
     f"rackwatt_rack_electricity_usd_per_kwh{{{R01}}}": "0.08+0x30",
     f"rackwatt_rack_pue_ratio{{{R01}}}": "1.2+0x30",
 }
+INCLUDED = f"rackwatt_rack_gpu_hour_includes_energy{{{R01}}}"
 PER_JOULE = "rack_domain:llm_generation_tokens_per_joule:ratio_rate5m"
 KWH = "rack_domain:kwh_per_million_llm_generation_tokens:ratio_rate5m"
 ENERGY_USD = "rack:energy_usd_per_million_llm_generation_tokens:ratio_rate5m"
@@ -142,11 +87,6 @@ def xid(total: str, seen: str) -> dict[str, str]:
         f'rackwatt_gpu_xid_last_seen_timestamp_seconds{{{labels},xid="79"}}': seen,
         f"rackwatt_gpu_up{{{labels}}}": "1+0x40",
     }
-
-
-def lost(node: str) -> dict[str, str]:
-    labels = f'{R01},node="{node}",gpu="0",gpu_uuid="GPU-{node}",check="gpu_lost",impact="fail"'
-    return {f"rackwatt_gpu_check_failed{{{labels}}}": "1+0x40"}
 
 
 FIGURES = {
@@ -192,6 +132,15 @@ FIGURES = {
         {**tokens(10_000), **joules(120_000), **endpoints()},
         {KWH: 10 / 3, ENERGY_USD: None, ALL_IN_USD: None},
     ),
+    "a price that pays for the energy": Figures({**FULL, INCLUDED: "1+0x30"}, {ALL_IN_USD: 5.304}),
+    # $5.304 of GPU-hours, and $0.32 of energy: `price.gpu_hour_includes_energy: false`.
+    "a price that does not pay for the energy": Figures(
+        {**FULL, INCLUDED: "0+0x30"},
+        {ALL_IN_USD: 5.624, "rack:gpu_hour_usd_per_million_llm_generation_tokens:ratio_rate5m": 5.304},
+    ),
+    "energy that is to be added and is not known": Figures(
+        {**FULL, **joules(105_000, coverage="0.875+0x30"), INCLUDED: "0+0x30"}, {ALL_IN_USD: None}
+    ),
     "no PUE is a PUE of 1": Figures(
         {name: values for name, values in FULL.items() if "pue" not in name}, {ENERGY_USD: 0.32 / 1.2}
     ),
@@ -215,7 +164,7 @@ FIGURES = {
     ),
     # W = 3600 - 450 s an hour: CONTRACTS §3. 3060 of 3150 s are known, which is more than 95 %.
     "availability": Figures(
-        VERDICT_SECONDS,
+        {**VERDICT_SECONDS, SLO: "0.99+0x744"},
         {
             **{f"rack:availability_low:ratio{window}": 3000 / 3150 for window in ("1d", "7d", "30d")},
             "rack:availability_high:ratio30d": 1 - 60 / 3150,
@@ -223,6 +172,24 @@ FIGURES = {
             "rack:availability_point:ratio30d": 3000 / 3060,
             "rack:availability_burn:ratio30d": 60 / 3150 / 0.01,
             'rack_verdict:verdict_seconds:increase30d{verdict="MAINTENANCE"}': 450.0 * 720,
+        },
+        at="744h",
+        step="1h",
+    ),
+    "a budget by the SLO of the rack": Figures(
+        {**VERDICT_SECONDS, SLO: "0.95+0x744"},
+        {
+            "rack:availability_target:ratio": 0.95,
+            "rack:availability_burn:ratio30d": 60 / 3150 / 0.05,
+        },
+        at="744h",
+        step="1h",
+    ),
+    "a rack service that does not tell its SLO": Figures(
+        {**VERDICT_SECONDS, f"rackwatt_rack_nodes_expected{{{R01}}}": "18+0x744"},
+        {
+            "rack:availability_target:ratio": 0.99,
+            "rack:availability_burn:ratio30d": 60 / 3150 / 0.01,
         },
         at="744h",
         step="1h",
@@ -294,16 +261,15 @@ FIGURES = {
         xid("_x14 7+0x20", "_x14 60+0x20"),
         {'rack_node_gpu_class:xids:increase10m{class="fatal"}': None},
     ),
-    "no alert on a node in maintenance": Figures(
+    "power against the limits of the GPUs that tell their power": Figures(
         {
-            'rackwatt_rack_node_state{rack="r01",node="n01",state="MAINTENANCE"}': "1+0x40",
-            **lost("n01"),
-            **lost("n02"),
+            f'rackwatt_gpu_power_watts{{{R01},node="n01",gpu="0",gpu_uuid="a"}}': "700+0x40",
+            **{
+                f'rackwatt_gpu_power_limit_watts{{{R01},node="n01",gpu="0",gpu_uuid="{uuid}"}}': "1400+0x40"
+                for uuid in ("a", "b")
+            },
         },
-        {
-            'ALERTS{alertname="RackwattGpuCheckFail",node="n01"}': None,
-            'ALERTS{alertname="RackwattGpuCheckFail",node="n02",alertstate="firing"}': 1.0,
-        },
+        {"rack:gpu_power_watts_per_limit:ratio": 0.5},
     ),
     "a cluster is kept, and keeps racks of one name apart": Figures(
         {
@@ -326,26 +292,4 @@ FIGURES = {
 
 @pytest.mark.parametrize("figures", FIGURES.values(), ids=FIGURES)
 def test_recorded_figures_are_the_literals(figures: Figures, tmp_path: Path) -> None:
-    asked = [
-        {
-            "expr": f"count({expression})" if value is None else f"sum({near(expression, value)})",
-            "eval_time": figures.at,
-            "exp_samples": [] if value is None else [{"labels": "{}", "value": 1}],
-        }
-        for expression, value in figures.values.items()
-    ]
-    test = {
-        "interval": figures.step,
-        "input_series": [{"series": name, "values": values} for name, values in figures.given.items()],
-        "promql_expr_test": asked,
-    }
-    document = {
-        "rule_files": [str(path) for path in RULES],
-        "evaluation_interval": figures.step,
-        "group_eval_order": GROUPS,
-        "tests": [test],
-    }
-    path = tmp_path / "figures.yaml"
-    path.write_text(json.dumps(document), "utf-8")  # JSON is YAML
-    result = promtool("test", "rules", str(path))
-    assert result.returncode == 0, result.stdout + result.stderr
+    hold(figures, tmp_path)

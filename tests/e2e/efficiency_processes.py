@@ -302,9 +302,9 @@ class Shelves:
             self._loop.run(self._servers[number].close())
 
     def ages_seconds(self) -> list[float]:
-        """Return how long ago each was read last."""
+        """Return how long ago each was read last; 0 for one that was not read yet."""
         now = time.time_ns()
-        return [(now - shelf.readings[-1][0]) / 1e9 for shelf in self.shelves]
+        return [(now - shelf.readings[-1][0]) / 1e9 if shelf.readings else 0.0 for shelf in self.shelves]
 
 
 # -- Prometheus ---------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import pytest
 from collector.catalog import BY_NAME
 from dashboards.boards import node_states
 from dashboards.boards.node import BOARD
+from dashboards.panels.board_json import board_json
 from tests import board_contents as contents
 
 PANELS = contents.panels(BOARD)
@@ -21,6 +22,15 @@ def test_its_variables_narrow_down_to_the_gpu() -> None:
         "node",
         "gpu",
     ]
+
+
+def test_it_shows_one_rack() -> None:
+    # It asks for raw series: 3,960 GPUs of 55 racks would be a million points a panel.
+    listed = board_json(BOARD)["templating"]
+    assert isinstance(listed, dict)
+    choices = {each["name"]: (each.get("multi"), each.get("includeAll")) for each in listed["list"]}
+    assert choices["rack"] == (False, False)
+    assert choices["node"] == choices["gpu"] == (True, True)
 
 
 def test_its_sections() -> None:

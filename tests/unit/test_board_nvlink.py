@@ -221,4 +221,5 @@ def test_what_is_recorded_is_not_computed_anew() -> None:
 
 def test_it_leads_to_rack_and_node() -> None:
     led = set().union(*(contents.targets_of(panel) for panel in PANELS.values()))
-    assert led == {"rackwatt-rack", "rackwatt-node"}
+    # A domain leads to this board again, for its rack alone.
+    assert led == {"rackwatt-rack", "rackwatt-node", "rackwatt-nvlink"}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from collector.catalog.rack import DOMAIN_STATES, NODE_STATES, RACK_CHECKS, VERDICTS
-from dashboards.boards import failed_checks, recordings, row_texts
+from dashboards.boards import failed_checks, recordings, row_texts, troubles
 from dashboards.boards.recordings import Recordings, code_texts, describe, recorded, unit
 from dashboards.boards.rows import Column, columns_table
-from dashboards.panels import Organize
+from dashboards.panels import ByName, Organize, ValueText
 from dashboards.queries import Scope
 from dashboards.recorded import RECORDED
 
@@ -132,6 +132,22 @@ def test_more_columns_than_letters_are_refused() -> None:
 def test_an_empty_list_does_not_say_that_all_is_well() -> None:
     table = failed_checks.failed_checks(SCOPE)
     assert table.fields.no_value == "none known"
+
+
+def test_the_gravest_alert_stands_first() -> None:
+    # By its word, `info` would stand before `warning`.
+    panel = troubles.firing_alerts(SCOPE)
+    ranks = {
+        mapping.value: mapping.text
+        for override in panel.overrides
+        if override.fields == ByName("Severity")
+        for mapping in override.mappings or ()
+        if isinstance(mapping, ValueText)
+    }
+    assert (panel.sort_by, panel.descending) == ("Severity", False)
+    assert ranks == {"1": "critical", "2": "warning", "3": "info"}
+    for rank, word in ranks.items():
+        assert f'"rank", "{rank}", "severity", "{word}"' in panel.targets[0].expr
 
 
 def test_since_when_stands_for_failing_checks_only() -> None:

@@ -124,14 +124,16 @@ def test_events_are_marked_in_time() -> None:
 
 
 def test_domains_are_words() -> None:
-    mappings = contents.override(PANELS["NVLink domains, worst first"], "State")["mappings"]
+    mappings = contents.override(PANELS["NVLink domains and cliques, worst first"], "State")["mappings"]
     assert set(contents.texts(mappings).values()) == set(DOMAIN_STATES)
 
 
 def test_the_burn_has_the_lines_at_which_alerts_fire() -> None:
     steps = PANELS["Burn of the error budget"]["fieldConfig"]["defaults"]["thresholds"]["steps"]
     # Google's SRE Workbook, chapter 5
-    assert [step["value"] for step in steps] == [None, 1, 14.4]
+    assert [step["value"] for step in steps] == [None, 1, 6, 14.4]
+    description = PANELS["Burn of the error budget"]["description"]
+    assert "above 14.4 over 1h, above 6 over 6h, above 1 over 3d" in description
 
 
 def test_windows_are_rows() -> None:

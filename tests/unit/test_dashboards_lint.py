@@ -96,7 +96,7 @@ BREACHES: tuple[tuple[Rule, Callable[[Json], object]], ...] = (
     (lint.panels_do_not_overlap, lambda board: board["panels"][1]["gridPos"].update(w=13)),
     (lint.nothing_is_null, lambda board: board.update(style=None)),
     (lint.nothing_is_null, lambda board: _defaults(board)["thresholds"]["steps"][1].update(value=None)),
-    (lint.efficiency_says_what_it_counts, lambda board: _defaults(board).update(unit="suffix: tokens/J")),
+    (lint.efficiency_says_what_it_counts, lambda board: _defaults(board).update(unit="suffix:tokens/J")),
 )
 
 
@@ -122,7 +122,7 @@ def test_every_rule_has_a_breach() -> None:
     ],
 )
 def test_a_title_of_efficiency(title: str, *, said: bool) -> None:
-    panel = {"type": "stat", "title": title, "fieldConfig": {"defaults": {"unit": "suffix: tokens/J"}}}
+    panel = {"type": "stat", "title": title, "fieldConfig": {"defaults": {"unit": "suffix:tokens/J"}}}
     assert (list(lint.efficiency_says_what_it_counts({"panels": [panel]})) == []) is said
 
 

@@ -17,11 +17,15 @@ from dashboards.panels import (
     Panel,
     RangeText,
     Stat,
+    StatusHistory,
     Step,
+    Table,
     Target,
     Thresholds,
     Timeseries,
     ValueText,
+    XYChart,
+    XYSeries,
     instant,
     limit_line,
     palette,
@@ -128,6 +132,7 @@ def test_an_override_says_only_what_it_changes() -> None:
     }
     assert limit["properties"] == [
         {"id": "color", "value": {"mode": "fixed", "fixedColor": "#D55E00"}},
+        {"id": "links", "value": []},
         {"id": "custom.lineWidth", "value": 2},
         {"id": "custom.lineStyle", "value": {"fill": "dash", "dash": [10, 10]}},
         {"id": "custom.fillOpacity", "value": 0},
@@ -188,6 +193,67 @@ def test_a_gap_stays_a_gap() -> None:
         key="p", title="P", width=1, height=1, targets=(Target(expr="up"),), fields=FieldOptions(unit="watt")
     )
     assert written(panel)["fieldConfig"]["defaults"]["custom"]["spanNulls"] is False
+
+
+def test_a_scatter_says_which_frame_it_draws_and_names_both_axes() -> None:
+    panel = XYChart(
+        key="p",
+        title="P",
+        width=12,
+        height=8,
+        targets=(table("a"), table("b")),
+        fields=FieldOptions(unit="watt"),
+        series=(XYSeries("racks", x="Power", y="Tokens"),),
+        x_label="power",
+        y_label="tokens",
+    )
+    chart = written(panel)
+    # Without a frame, and with any matcher but byIndex, Grafana draws nothing: prepSeries of its XY chart.
+    assert chart["options"]["series"] == [
+        {
+            "name": {"fixed": "racks"},
+            "frame": {"matcher": {"id": "byIndex", "options": 0}},
+            "x": {"matcher": {"id": "byName", "options": "Power"}},
+            "y": {"matcher": {"id": "byName", "options": "Tokens"}},
+        }
+    ]
+    fields = chart["fieldConfig"]
+    assert fields["defaults"]["custom"]["axisLabel"] == "tokens"
+    # Each field has its own axis, and the text of the default would stand at both.
+    assert fields["overrides"] == [
+        {
+            "matcher": {"id": "byName", "options": "Power"},
+            "properties": [{"id": "custom.axisLabel", "value": "power"}],
+        }
+    ]
+
+
+def test_texts_of_a_table_are_no_numbers() -> None:
+    panel = Table(
+        key="p",
+        title="P",
+        width=12,
+        height=8,
+        targets=(table("up"),),
+        fields=FieldOptions(unit="short"),
+        overrides=(Override(fields=ByName("Power"), unit="watt"),),
+    )
+    # Grafana gives texts that look like numbers the unit of numbers: a serial 1654823001234 would be
+    # "1.65 Tri", a node 007 would be 7, and links hand on what is shown (@grafana/data, getDisplayProcessor).
+    first, second = written(panel)["fieldConfig"]["overrides"]
+    assert first == {
+        "matcher": {"id": "byType", "options": "string"},
+        "properties": [{"id": "unit", "value": "string"}],
+    }
+    assert second["matcher"]["options"] == "Power"
+
+
+def test_a_status_history_asks_for_as_many_points_as_it_can_draw() -> None:
+    panel = StatusHistory(
+        key="p", title="P", width=12, height=8, targets=(Target(expr="up"),), fields=FieldOptions(unit="none")
+    )
+    # Grafana draws no more points than half its width in pixels, and else says "Too many points".
+    assert written(panel)["maxDataPoints"] == 120
 
 
 def test_folded_panels_stand_in_their_heading() -> None:

@@ -18,6 +18,7 @@ from dashboards.recorded import RECORDED
 from dashboards.rules.alerting import Alert
 from dashboards.rules.alerts import ALERTS, alert_groups
 from dashboards.rules.files import ALERTS_FILE, RECORDING_FILE, rule_files, rule_test_files
+from dashboards.rules.inhibitions import INHIBITIONS, Inhibition, render_inhibitions
 from dashboards.rules.parameters import DEFAULTS, Parameters
 
 RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks.md"
@@ -96,14 +97,20 @@ def test_what_takes_a_node_out_is_more_than_information(check: object) -> None:
     assert [alert.severity.value for alert in owners] == ["warning"]
 
 
+@each_alert
+def test_a_node_in_maintenance_raises_no_alert_of_its_own(alert: Alert) -> None:
+    if "node" in alert.of and "state" not in alert.of:  # one state of a node excludes another
+        assert 'node_state:max{state="MAINTENANCE"} == 1' in alert.expression
+
+
 def test_nobody_is_woken_by_what_a_rack_can_spare() -> None:
     assert sorted(alert.name for alert in ALERTS if alert.severity.value == "critical") == [
         "RackwattAgentsAbsent",
         "RackwattAvailabilityBurnFast",
         "RackwattAvailabilityBurnMedium",
-        "RackwattDomainUnhealthy",
         "RackwattRackServiceAbsent",
         "RackwattRackServiceDown",
+        "RackwattRackSilent",
         "RackwattRackUnavailable",
     ]
 
@@ -135,6 +142,42 @@ def test_a_case_with_other_labels_is_refused() -> None:
     alert = ALERTS[0]
     with pytest.raises(ConfigurationError, match="its case has other labels"):
         replace(alert, fires=replace(alert.fires, labels={"rack": "r01", "slot": "4"}))
+
+
+# What follows from what.
+
+
+def test_an_inhibition_names_alerts_that_have_its_labels() -> None:
+    with pytest.raises(ConfigurationError, match="'RackwattNothing', which is no alert"):
+        Inhibition(causes=("RackwattNothing",), effects=("RackwattNodeFailed",), of=("rack",))
+    with pytest.raises(ConfigurationError, match=r"needs RackwattRackSilent to have \['node'\]"):
+        Inhibition(causes=("RackwattRackSilent",), effects=("RackwattNodeFailed",), of=("rack", "node"))
+    with pytest.raises(ConfigurationError, match=r"needs RackwattNodeFailed to have \['check'\]"):
+        Inhibition(
+            causes=("RackwattXidFatal",), effects=("RackwattNodeFailed",), of=("rack",), checks="gpu_lost"
+        )
+
+
+def test_no_page_is_inhibited_but_by_a_page() -> None:
+    pages = {alert.name for alert in ALERTS if alert.severity.value == "critical"}
+    for each in INHIBITIONS:
+        assert not pages & set(each.effects) or set(each.causes) <= pages
+
+
+def test_checks_of_inhibitions_are_checks() -> None:
+    for each in INHIBITIONS:
+        if each.checks:
+            assert [check.id for check in CHECKS if re.fullmatch(each.checks, check.id)]
+
+
+def test_the_configuration_of_alertmanager() -> None:
+    text = render_inhibitions().removeprefix("```yaml\n").removesuffix("```\n")
+    document = yaml.safe_load(text)
+    assert document["inhibit_rules"][3] == {
+        "source_matchers": ['alertname=~"RackwattXidFatal"'],
+        "target_matchers": ['alertname=~"RackwattGpuCheckFail"', 'check=~"gpu_xid_fatal"'],
+        "equal": ["cluster", "rack", "node", "gpu_uuid"],
+    }
 
 
 # The files.
