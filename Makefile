@@ -9,6 +9,8 @@ SHELL := /bin/bash
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 BIN := .venv/bin
+# Tests that run at a time, file by file: more than cores, as the longest ones wait for time to pass.
+WORKERS ?= 4
 PIP := $(BIN)/python -m pip --quiet --no-input --disable-pip-version-check
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
@@ -26,7 +28,7 @@ test: .venv/.dev ## everything: lint, types, import layers, tests
 	@.ci/debian-packages
 	@$(MAKE) --no-print-directory lint
 	@echo "pytest"
-	@$(BIN)/python -m pytest --no-header $(ARGS)
+	@$(BIN)/python -m pytest --no-header -n $(WORKERS) --dist loadfile $(ARGS)
 
 .PHONY: soak
 soak: .venv/.dev ## the long tests of what leaves the node, at full length

@@ -24,6 +24,7 @@ DEBIAN_PACKAGE_OF = {
     "prometheus": "prometheus",
     "promtool": "prometheus",
     "systemd-analyze": "systemd",
+    "victoria-metrics": "victoria-metrics",
 }
 
 

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collector.catalog.gpu import GPU
 from collector.catalog.health import HEALTH
+from collector.catalog.influxdb import INFLUXDB
 from collector.catalog.llm import LLM
 from collector.catalog.node import AGENT, CPU, MODULE, NODE
 from collector.catalog.nvlink import NVLINK
 from collector.catalog.reliability import RELIABILITY
 from collector.catalog.spec import Entity, Level, Metric
 
-ALL: tuple[Metric, ...] = (*GPU, *RELIABILITY, *NVLINK, *MODULE, *CPU, *LLM, *NODE, *HEALTH, *AGENT)
+ALL: tuple[Metric, ...] = (
+    *GPU,
+    *RELIABILITY,
+    *NVLINK,
+    *MODULE,
+    *CPU,
+    *LLM,
+    *NODE,
+    *HEALTH,
+    *AGENT,
+    *INFLUXDB,
+)
 """Every row, in the order in which expositions list them."""
 
 BY_NAME: dict[str, Metric] = {metric.name: metric for metric in ALL}

@@ -31,11 +31,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     from collector.cli.checks import CHECKS
     from collector.cli.findings import Mark
+    from collector.cli.influx_checks import influxdb
     from collector.cli.probes import gather
     from collector.cli.serving_checks import serving
 
     facts = gather(arguments.config, os.environ)
-    findings = [*((check.name, check.judge(facts)) for check in CHECKS), *serving(facts)]
+    findings = [*((check.name, check.judge(facts)) for check in CHECKS), *serving(facts), *influxdb(facts)]
     if arguments.json:
         print(render_json(findings))
     else:

@@ -24,7 +24,7 @@ from collector.health.evaluate import Checker
 from collector.health.xids import XidOverride, load_catalogue
 from collector.identity import describe_host
 from collector.model import Snapshot
-from collector.protocols import Exporter, KernelLog, Source
+from collector.protocols import Exporter, Feed, KernelLog, Source
 from collector.readings import GpuIdentity
 from collector.release import ReleaseSwitch
 from collector.sources.host import kmsg
@@ -191,17 +191,18 @@ async def _run(plan: Plan, state_directory: Path) -> int:
     configuration = plan.configuration
     stop = asyncio.Event()
     stop_on_signals(stop, asyncio.get_running_loop(), _logger)
+    written, said = _influxdb(plan, state_directory)
     async with open_feeds(configuration, plan.simulation) as feeds:
         store = StateStore(state_directory)
         source = make_source(plan, store)
         agent = Agent(
             source,
-            _exporters(plan),
+            [*_exporters(plan), *written],
             naming=Naming(configuration.rack, configuration.node),
             host=describe_host(simulated=plan.simulation is not None),
             store=store,
             deadlines=Deadlines.for_period(configuration.sampling.fast_seconds),
-            feeds=feeds,
+            feeds=(*feeds, *said),
             kernel_log=make_kernel_log(plan),
             control=ControlSocket(state_directory / SOCKET_NAME, ReleaseSwitch(source)),
             checker=make_checker(configuration),
@@ -209,6 +210,19 @@ async def _run(plan: Plan, state_directory: Path) -> int:
         await agent.run(stop)
     _logger.info("stopped")
     return 0
+
+
+def _influxdb(plan: Plan, state_directory: Path) -> tuple[list[Exporter], list[Feed]]:
+    """Make what writes to InfluxDB, and what it says of itself; nothing unless it is configured."""
+    setting = plan.configuration.influxdb
+    if setting is None:
+        return [], []
+    # Here, as nobody else needs it.
+    from collector.cli.influxdb import AGENT_SPOOL, make_exporter, spool_path
+    from exporters.influxdb.feed import InfluxdbFeed
+
+    exporter = make_exporter(setting, spool_path(setting, state_directory, AGENT_SPOOL))
+    return [exporter], [InfluxdbFeed(exporter)]
 
 
 def _exporters(plan: Plan) -> list[Exporter]:

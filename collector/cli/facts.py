@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from collector.config import AgentConfiguration
-from collector.config.schema import ServingSetting
+from collector.config.schema import InfluxdbSetting, ServingSetting
 from collector.model import Value
 from collector.readings import Layout, SeriesKey
 from collector.sources.serving.endpoint import EndpointReading
+from exporters.influxdb.target import Answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +113,25 @@ class EndpointFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InfluxdbFacts:
+    """What came of writing one point.
+
+    Attributes:
+        setting: How it is configured.
+        mistake: Why nothing was tried, in words; empty if something was.
+        answer: What the server made of the point; None if nothing was tried.
+        spool_path: Folder where points would wait; empty if there is none to be had.
+        spool_writable: Whether this user can write there.
+    """
+
+    setting: InfluxdbSetting
+    mistake: str = ""
+    answer: Answer | None = None
+    spool_path: str = ""
+    spool_writable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """Everything that the checks look at.
 
@@ -122,6 +142,7 @@ class Facts:
         nvml: What NVML answered.
         places: Where the agent would keep its state and listen; None without settings.
         serving: What each configured serving endpoint answered.
+        influxdb: What came of writing a point; None where no InfluxDB is configured.
         is_root: Whether this user is root.
     """
 
@@ -131,6 +152,7 @@ class Facts:
     nvml: NvmlFacts = field(default_factory=NvmlFacts)
     places: PlaceFacts | None = None
     serving: tuple[EndpointFacts, ...] = ()
+    influxdb: InfluxdbFacts | None = None
     is_root: bool = False
 
     @property

@@ -1,4 +1,4 @@
-"""Gathers the facts of this machine for `rackwatt check`: judges nothing, and changes nothing."""
+"""Gathers the facts of this machine for `rackwatt check`: judges nothing, and changes nothing here."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from collector.cli.facts import ConfigurationFacts, DriverFacts, Facts, NvmlFacts, PlaceFacts
+from collector.cli.influx_probes import influxdb_facts
 from collector.cli.serving_probes import serving_facts
 from collector.config import (
     AgentConfiguration,
     Listen,
-    can_write_directory,
+    can_create_directory,
     choose_state_directory,
     load_agent,
     reachable_address,
@@ -81,6 +82,7 @@ def gather(config: str | None, environ: Mapping[str, str], root: Path = Path("/"
         nvml=within(_NVML_SECONDS, lambda: nvml_facts(configuration or AgentConfiguration())),
         places=place_facts(configuration, environ) if configuration else None,
         serving=serving_facts(configuration) if configuration else (),
+        influxdb=influxdb_facts(configuration, environ) if configuration else None,
         is_root=os.geteuid() == 0,
     )
 
@@ -270,7 +272,7 @@ def place_facts(configuration: AgentConfiguration, environ: Mapping[str, str]) -
     except ConfigurationError as error:
         path, reason, writable = "", str(error), False
     else:
-        path, reason, writable = state.path, state.reason, can_create(state.path)
+        path, reason, writable = state.path, state.reason, can_create_directory(state.path)
     return PlaceFacts(
         state_dir=path,
         state_reason=reason,
@@ -279,14 +281,6 @@ def place_facts(configuration: AgentConfiguration, environ: Mapping[str, str]) -
         listen_error=listen_error,
         agent_listens=agent_listens,
     )
-
-
-def can_create(path: str) -> bool:
-    """Tell whether a directory can be written, or made with those above it that are missing."""
-    folder = Path(path)
-    while not os.path.lexists(folder) and folder != folder.parent:
-        folder = folder.parent
-    return can_write_directory(str(folder))
 
 
 def why_not_listen(listen: Listen) -> str:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from collector.cli import agent, baseline, check, dashboards, demo, metrics, rack, release, resume
+from collector.cli import agent, baseline, check, dashboards, demo, metrics, rack, release, resume, spool
 from collector.cli.arguments import Formatter
 from collector.errors import ConfigurationError, InstallationError, RackwattError
 
@@ -48,6 +48,7 @@ COMMANDS = (
     Command("resume", resume.SUMMARY, resume.EXAMPLES, resume.add_arguments, resume.run),
     Command("check", check.SUMMARY, check.EXAMPLES, check.add_arguments, check.run),
     Command("metrics", metrics.SUMMARY, metrics.EXAMPLES, metrics.add_arguments, metrics.run),
+    Command("spool", spool.SUMMARY, spool.EXAMPLES, spool.add_arguments, spool.run),
     Command("dashboards", dashboards.SUMMARY, dashboards.EXAMPLES, dashboards.add_arguments, dashboards.run),
 )
 

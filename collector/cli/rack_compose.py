@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from collector import profiles
+from collector.cli.influxdb import RACK_SPOOL, keep_publishing, make_exporter, spool_path
 from collector.cli.rack_process import allow_open_files, spare_what_lasts
 from collector.cli.signals import stop_on_signals
 from collector.config import Listen, RackConfiguration, RackEntry, choose_state_directory
@@ -20,6 +21,7 @@ from collector.rack.records import Records
 from collector.sources.peers import PeerAddress
 from collector.sources.redfish import BmcTarget, RedfishTarget, default_name
 from collector.token_file import TokenFile
+from exporters.influxdb.exporter import InfluxdbExporter
 from exporters.rest.server import RestServer
 from exporters.rest.settings import RestSettings
 
@@ -124,15 +126,31 @@ async def _run(configuration: RackConfiguration, directory: Path, announce: Call
         service,
         RestSettings(host=listen.host, port=listen.port, api_token_file=configuration.api_token_file),
     )
+    exporter = _influxdb(configuration, directory)
+    publishing: asyncio.Task[None] | None = None
     sparing = asyncio.create_task(spare_what_lasts(service.why_not_ready), name="spare what lasts")
     try:
         await service.start()
+        if exporter is not None:
+            await exporter.start()
+            publishing = asyncio.create_task(
+                keep_publishing(service.snapshot, exporter), name="publish to InfluxDB"
+            )
         await rest.start()
         announce(Listen(listen.host, rest.port))
         await stop.wait()
     finally:
         sparing.cancel()
+        if publishing is not None:
+            publishing.cancel()
         await rest.close()
+        if exporter is not None:
+            await exporter.close()
         await service.close()
     _logger.info("stopped")
     return 0
+
+
+def _influxdb(configuration: RackConfiguration, directory: Path) -> InfluxdbExporter | None:
+    setting = configuration.influxdb
+    return None if setting is None else make_exporter(setting, spool_path(setting, directory, RACK_SPOOL))

@@ -134,6 +134,9 @@ def ask(
         raise ServiceError(
             f"no rack service answers at {service}: {one_line(why)}; name the right one with --url"
         ) from None
+    except UnicodeError:
+        # As the codec of host names raises it (RFC 3490): a part that is empty, or longer than 63 letters.
+        raise ServiceError(f"{service}: that is no name of a host; name the right one with --url") from None
     except TooLargeError as error:
         raise ServiceError(f"{service}: {error}; is it a rack service?") from None
     except aiohttp.ClientError:

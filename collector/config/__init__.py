@@ -5,6 +5,7 @@ from __future__ import annotations
 from collector.config.load import (
     Loaded,
     StateDirectory,
+    can_create_directory,
     can_write_directory,
     choose_state_directory,
     load_agent,
@@ -31,6 +32,7 @@ __all__ = [
     "RackEntry",
     "Sampling",
     "StateDirectory",
+    "can_create_directory",
     "can_write_directory",
     "choose_state_directory",
     "duration_seconds",

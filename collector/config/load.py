@@ -148,6 +148,14 @@ def can_write_directory(path: str) -> bool:
     return os.access(Path(path).parent, rights)
 
 
+def can_create_directory(path: str) -> bool:
+    """Tell whether a directory can be written, or made with those above it that are missing."""
+    folder = Path(path)
+    while not os.path.lexists(folder) and folder != folder.parent:
+        folder = folder.parent
+    return can_write_directory(str(folder))
+
+
 def choose_state_directory(
     configuration: AgentConfiguration | RackConfiguration,
     environ: Mapping[str, str],

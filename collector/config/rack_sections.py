@@ -10,6 +10,7 @@ import msgspec
 
 from collector.config import values
 from collector.config.document import ListNode, MappingNode, Node, Scalar, show
+from collector.config.influx_keys import INFLUXDB
 from collector.config.lists import section_list
 from collector.config.price_keys import PRICE
 from collector.config.rack_schema import (
@@ -33,6 +34,7 @@ from collector.config.sections import (
     describe,
     read_section,
 )
+from collector.config.urls import host_and_port
 
 # Bounds of the poll. 1 s: an agent has a new Snapshot about once a second. 60 s: a node would be believed for
 # three minutes after its last word (CONTRACTS §3, three poll intervals).
@@ -74,6 +76,7 @@ def rack_service_section(platforms: Sequence[str], compute_trays: ComputeTrays) 
             "redfish_poll": Key(
                 lambda text: values.duration_seconds(text, *_REDFISH_POLL_BOUNDS), "a duration such as 15s"
             ),
+            "influxdb": INFLUXDB,
             "racks": Tree(lambda node, path: _read_racks(node, path, rack)),
             "api_token_file": Key(values.absolute_path, "a path such as /etc/rackwatt/api.token"),
             "log": LOG,
@@ -81,7 +84,7 @@ def rack_service_section(platforms: Sequence[str], compute_trays: ComputeTrays) 
         _finish,
         refused=dict.fromkeys(_LATER, NOT_YET)
         | dict.fromkeys(
-            ("rack", "node", "platform", "sampling", "level", "prometheus", "checks", "influxdb", "serving"),
+            ("rack", "node", "platform", "sampling", "level", "prometheus", "checks", "serving"),
             _OF_AN_AGENT,
         ),
     )
@@ -105,9 +108,10 @@ def _finish(read: Mapping[str, object]) -> RackConfiguration:
 
 def _check_shelves(racks: Iterable[RackEntry]) -> None:
     """See that no power shelf counts twice."""
-    shelves = Counter(shelf.url.rstrip("/") for rack in racks for shelf in rack.redfish)
-    for url, count in shelves.items():
-        if count > 1:
+    urls = [shelf.url.rstrip("/") for rack in racks for shelf in rack.redfish]
+    counts = Counter(map(host_and_port, urls))
+    for url in urls:
+        if (count := counts[host_and_port(url)]) > 1:
             raise ConflictError("racks", f"the power shelf {show(url)} stands {count} times; once is right")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -78,6 +79,52 @@ class PrometheusSettings(msgspec.Struct, frozen=True, kw_only=True):
     enabled: bool = True
 
 
+class SpoolSetting(msgspec.Struct, frozen=True, kw_only=True):
+    """Where points wait on disk until the server has them.
+
+    Attributes:
+        path: Absolute path of the folder; None for one in the folder of state.
+        max_bytes: Size from which on the oldest are given up.
+        max_age_seconds: Age from which on they are given up.
+    """
+
+    path: str | None = None
+    max_bytes: int = 512 * 2**20
+    max_age_seconds: float = 7 * 86_400.0
+
+
+class InfluxdbSetting(msgspec.Struct, frozen=True, kw_only=True):
+    """A server that points are written to (CONTRACTS §7).
+
+    Attributes:
+        url: Address of the server, without the write path.
+        bucket: Bucket of InfluxDB 2, database of 3, `database/retention-policy` of 1.8.
+        org: Organization; empty where the server has none.
+        token_file: Absolute path of the file with the token; None to show none.
+        ca_file: Absolute path of the certificate authority for `https`; None for the system's.
+        level: Up to which level rows are written, of those that are read.
+        families: Measurements, and patterns for names of metrics, that are written.
+        exclude: What of it is not.
+        periods_seconds: How often rows of a cadence are written; usual where it is missing.
+        periods_of: Families with a period of their own, in seconds; the first that fits counts.
+        events: Whether events are written.
+        spool: Where points wait.
+    """
+
+    url: str
+    bucket: str
+    org: str = ""
+    token_file: str | None = None
+    ca_file: str | None = None
+    level: Level = Level.FULL
+    families: tuple[str, ...] = ("*",)
+    exclude: tuple[str, ...] = ()
+    periods_seconds: Mapping[str, float] = {}
+    periods_of: tuple[tuple[str, float], ...] = ()
+    events: bool = True
+    spool: SpoolSetting = SpoolSetting()
+
+
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The log, which goes to standard error.
 
@@ -120,6 +167,7 @@ class AgentConfiguration(msgspec.Struct, frozen=True, kw_only=True):
         checks: Thresholds by check, where they are not those of the catalogue.
         xids: What is changed of Xids, by number.
         prometheus: The Prometheus exposition.
+        influxdb: The InfluxDB that is written to; None for none.
         serving: Endpoints of serving engines on this node.
         log: The log.
     """
@@ -134,5 +182,6 @@ class AgentConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     checks: dict[str, int | float] = {}
     xids: dict[int, XidSetting] = {}
     prometheus: PrometheusSettings = PrometheusSettings()
+    influxdb: InfluxdbSetting | None = None
     serving: tuple[ServingSetting, ...] = ()
     log: LogSettings = LogSettings()

@@ -10,6 +10,7 @@ from collector import logs
 from collector.catalog.spec import Level
 from collector.config import values
 from collector.config.check_keys import CHECK_TREE, XID_TREE
+from collector.config.influx_keys import INFLUXDB
 from collector.config.reading import (
     ConflictError,
     Finish,
@@ -28,7 +29,7 @@ from collector.config.schema import (
     PrometheusSettings,
     Sampling,
 )
-from collector.config.serving_keys import SERVING_TREE, check_names
+from collector.config.serving_keys import SERVING_TREE, check_endpoints
 
 __all__ = [
     "LOG",
@@ -90,7 +91,7 @@ def _finish_log(read: Mapping[str, object]) -> LogSettings:
 def _finish_agent(read: Mapping[str, object]) -> AgentConfiguration:
     configuration = msgspec.convert(read, AgentConfiguration)
     if configuration.serving:
-        check_names(configuration.serving)
+        check_endpoints(configuration.serving)
     return configuration
 
 
@@ -150,11 +151,12 @@ def agent_section(platforms: Sequence[str]) -> Section:
             "checks": CHECK_TREE,
             "xids": XID_TREE,
             "prometheus": PROMETHEUS,
+            "influxdb": INFLUXDB,
             "serving": SERVING_TREE,
             "log": LOG,
         },
         _finish_agent,
-        refused=dict.fromkeys(("influxdb", "web_config", "api_token_file"), NOT_YET)
+        refused=dict.fromkeys(("web_config", "api_token_file"), NOT_YET)
         | dict.fromkeys(
             ("racks", "poll", "witness", "prometheus_url", "agent_auth", "price", "redfish_poll"),
             _OF_THE_RACK_SERVICE,

@@ -105,8 +105,8 @@ SERVING_TREE = section_list(
 )
 
 
-def check_names(endpoints: tuple[ServingSetting, ...]) -> None:
-    """See that every endpoint has a name of its own.
+def check_endpoints(endpoints: tuple[ServingSetting, ...]) -> None:
+    """See that every endpoint has a name and an address of its own; one that stands twice would count twice.
 
     Raises:
         ConflictError: Two have the same.
@@ -114,3 +114,16 @@ def check_names(endpoints: tuple[ServingSetting, ...]) -> None:
     name, count = max(Counter(each.name for each in endpoints).items(), key=lambda own: own[1])
     if count > 1:
         raise ConflictError("serving", f"{count} endpoints are called {show(name)}; give each its `name`")
+    address, count = max(Counter(_address(each.url) for each in endpoints).items(), key=lambda own: own[1])
+    if count > 1:
+        raise ConflictError(
+            "serving",
+            f"{show(address.partition('?')[0])} stands {count} times; once is right, as its tokens count each"
+            " time",
+        )
+
+
+def _address(url: str) -> str:
+    """Write an address in the one way in which all of its spellings are equal."""
+    parts = split(url)
+    return f"{parts.scheme}://{host_and_port(url)}{parts.path}{parts.query and '?'}{parts.query}"

@@ -19,8 +19,12 @@ IDENTIFIER = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _ENDPOINT = re.compile(r"[A-Za-z0-9._:\[\]-]{1,128}")
 _DECIMAL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
-_DURATION = re.compile(r"([0-9]{1,9})(ms|s|m|h)")
-_UNIT_MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+_DURATION = re.compile(r"([0-9]{1,9})(ms|s|m|h|d)")
+_UNIT_MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+_BYTES = re.compile(r"([0-9]{1,9})(KiB|MiB|GiB|TiB)")
+_UNIT_BYTES = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+"""Binary prefixes (IEC 80000-13), so that nobody has to guess what a megabyte is."""
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
 _IPV6_CHARACTERS = re.compile(r"[0-9A-Fa-f:.]+(%[A-Za-z0-9._-]{1,32})?")
@@ -124,6 +128,39 @@ def show_duration(seconds: float) -> str:
         if milliseconds >= size and milliseconds % size == 0:
             return f"{milliseconds // size}{unit}"
     return f"{milliseconds}ms"
+
+
+def byte_count(text: str, lowest: int, highest: int) -> int:
+    """Read a size such as `512MiB`, within bounds that are allowed.
+
+    Args:
+        text: What was written.
+        lowest: Smallest size that is allowed, bytes.
+        highest: Largest size that is allowed, bytes.
+
+    Returns:
+        Bytes.
+
+    Raises:
+        ValueError: It is no size, or out of bounds.
+    """
+    match = _BYTES.fullmatch(text)
+    if match is None:
+        raise ValueError(
+            f"{show(text)} is not a size; write a whole number and a unit, such as 64MiB, 512MiB or 2GiB"
+        )
+    count = int(match[1]) * _UNIT_BYTES[match[2]]
+    if not lowest <= count <= highest:
+        raise ValueError(f"{text} is out of bounds; {show_bytes(lowest)} to {show_bytes(highest)} is allowed")
+    return count
+
+
+def show_bytes(count: int) -> str:
+    """Write a size as in the configuration, with the largest unit that fits."""
+    for unit, size in reversed(_UNIT_BYTES.items()):
+        if count >= size and count % size == 0:
+            return f"{count // size}{unit}"
+    return f"{count} bytes"
 
 
 def absolute_path(text: str) -> str:

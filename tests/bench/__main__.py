@@ -1,5 +1,6 @@
 """``python -m tests.bench``: measures the agent over the NVML double, without and with serving engines,
-nvitop-exporter beside it, and the rack service over a thousand played agents.
+nvitop-exporter beside it; the rack service over a thousand played agents; the spool for InfluxDB; and the
+queries of the dashboards over a week.
 
 It is not a test, for its figures depend on the machine. What is promised is asserted all the same:
 the exit status is 1 where one is not kept, 2 where the measurement could not be made.
@@ -10,21 +11,26 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from tests.abi.double.build import BuildError, build
-from tests.bench import rack_report, report, subjects
+from tests.bench import dashboards_report, rack_report, report, spool_report, subjects
+from tests.bench.dashboards_measuring import measure_dashboards
 from tests.bench.errors import BenchError
 from tests.bench.measuring import measure, progress
 from tests.bench.rack_measuring import measure_racks
 from tests.bench.rendering import compare
 from tests.bench.serving_engines import Page
+from tests.bench.spooling import measure_spool
 
 MINIMUM_SECONDS: Final = 60.0
 MINIMUM_SCRAPES: Final = 60
 MINIMUM_REQUESTS: Final = 1000
+
+Table = tuple[str, list[str]]
+"""A table in Markdown, and the promises that were not kept."""
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -33,11 +39,12 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.bench",
         description="Measure the agent over a no-op NVML of 8 GPUs with 18 links, without and with 8 serving"
-        " endpoints, beside nvitop-exporter, and the rack service over 18, 180 and 1,000 played agents.",
+        " endpoints, beside nvitop-exporter; the rack service over 18, 180 and 1,000 played agents; the"
+        " spool for InfluxDB; and the queries of the dashboards over a week of 1 and 55 racks.",
         epilog="The tables go to standard output, progress to standard error.",
     )
     parser.add_argument(
-        "--subject", choices=("agent", "rack", "all"), default="all", help="what to measure (default all)"
+        "--subject", choices=(*SUBJECTS, "all"), default="all", help="what to measure (default all)"
     )
     parser.add_argument(
         "--seconds", type=float, default=MINIMUM_SECONDS, help="of processor time (default 60)"
@@ -57,7 +64,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     options = parser.parse_args(argv)
     if options.update_readme is not None and options.subject != "all":
-        parser.error("--update-readme needs --subject all: the tables of both stand between its markers")
+        parser.error("--update-readme needs --subject all: the tables of all stand between its markers")
     return options
 
 
@@ -99,6 +106,41 @@ def run_serving(options: argparse.Namespace, library: Path, folder: Path) -> rep
     return report.Serving(agent, len(ports), Page().lines)
 
 
+def agent_subject(options: argparse.Namespace) -> Table:
+    """Measure the agent beside the other exporter."""
+    results = run_agent(options)
+    return report.markdown(results), report.broken_bounds(results)
+
+
+def rack_subject(options: argparse.Namespace) -> Table:
+    """Measure the rack service."""
+    results = run_racks(options)
+    return rack_report.markdown(results), rack_report.broken_bounds(results)
+
+
+def spool_subject(options: argparse.Namespace) -> Table:
+    """Measure the spool for InfluxDB."""
+    del options
+    results = spool_report.SpoolResults(measure_spool(), report.processor_name(), report.today())
+    return spool_report.markdown(results), spool_report.broken_bounds(results)
+
+
+def dashboards_subject(options: argparse.Namespace) -> Table:
+    """Measure the queries of the dashboards."""
+    del options
+    loads = measure_dashboards(dashboards_report.RACKS)
+    results = dashboards_report.DashboardResults(loads, report.processor_name(), report.today())
+    return dashboards_report.markdown(results), dashboards_report.broken_bounds(results)
+
+
+SUBJECTS: Mapping[str, Callable[[argparse.Namespace], Table]] = {
+    "agent": agent_subject,
+    "rack": rack_subject,
+    "spool": spool_subject,
+    "dashboards": dashboards_subject,
+}
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, print, and judge.
 
@@ -109,14 +151,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     tables: list[str] = []
     broken: list[str] = []
     try:
-        if options.subject in ("agent", "all"):
-            results = run_agent(options)
-            tables.append(report.markdown(results))
-            broken += report.broken_bounds(results)
-        if options.subject in ("rack", "all"):
-            racks = run_racks(options)
-            tables.append(rack_report.markdown(racks))
-            broken += rack_report.broken_bounds(racks)
+        for name, measure_subject in SUBJECTS.items():
+            if options.subject in (name, "all"):
+                table, own = measure_subject(options)
+                tables.append(table)
+                broken += own
         print("\n".join(tables), end="")
         if options.update_readme is not None:
             old = options.update_readme.read_text(encoding="utf-8")

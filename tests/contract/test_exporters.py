@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import aiohttp
 import pytest
@@ -14,8 +17,11 @@ from collector.errors import ConfigurationError
 from collector.model import Snapshot
 from collector.protocols import Exporter
 from exporters.agent_http import AgentHttpExporter
+from exporters.influxdb.exporter import InfluxdbExporter
 from tests.agent_http_client import Clock, run
 from tests.exporter_snapshots import EMPTY, series, snapshot_of, whole_catalogue
+from tests.influx_exporters import exporter_for, settle
+from tests.influx_server import InfluxServer
 
 CLOSE_SECONDS = 5.0
 """Bound of `close` for any exporter; each may promise less."""
@@ -47,6 +53,42 @@ async def scraped(exporter: Exporter) -> int | None:
     return int(samples[0].rpartition(" ")[2]) if samples else None
 
 
+class InfluxdbCase:
+    """Exporters to InfluxDB, each with a server of its own."""
+
+    def __init__(self) -> None:
+        self._servers: dict[InfluxdbExporter, tuple[InfluxServer, TemporaryDirectory[str]]] = {}
+
+    def make(self) -> Exporter:
+        server, folder = InfluxServer(), TemporaryDirectory()
+        exporter = exporter_for(server.url, Path(folder.name))
+        self._servers[exporter] = server, folder
+        return exporter
+
+    def make_unstartable(self, taken: int) -> Exporter:
+        server, folder = InfluxServer(), TemporaryDirectory()
+        file = Path(folder.name) / str(taken)
+        file.touch()
+        exporter = exporter_for(server.url, file)
+        self._servers[exporter] = server, folder
+        return exporter
+
+    async def received(self, exporter: Exporter) -> int | None:
+        assert isinstance(exporter, InfluxdbExporter)
+        server, _ = self._servers[exporter]
+        await asyncio.to_thread(settle, exporter)
+        found = [match for line in server.lines if (match := re.search(rb"[ ,]gpus_present=(\d+)i", line))]
+        return int(found[-1][1]) if found else None
+
+    def close(self) -> None:
+        for server, folder in self._servers.values():
+            server.close()
+            folder.cleanup()
+        self._servers.clear()
+
+
+INFLUXDB = InfluxdbCase()
+
 EXPORTERS = (
     Case(
         name="agent_http",
@@ -54,13 +96,31 @@ EXPORTERS = (
         make_unstartable=lambda taken: AgentHttpExporter("127.0.0.1", taken),
         received=scraped,
     ),
+    Case(
+        name="influxdb",
+        make=INFLUXDB.make,
+        make_unstartable=INFLUXDB.make_unstartable,
+        received=INFLUXDB.received,
+    ),
 )
+
+
+@pytest.fixture(autouse=True)
+def close_servers() -> Iterator[None]:
+    yield
+    INFLUXDB.close()
+
 
 every_exporter = pytest.mark.parametrize("case", EXPORTERS, ids=lambda case: case.name)
 
 
 def with_gpus(count: int, sequence: int = 1) -> Snapshot:
-    return replace(snapshot_of((series("node_gpus_present"), count)), sequence=sequence)
+    return at(sequence, snapshot_of((series("node_gpus_present"), count)))
+
+
+def at(sequence: int, snapshot: Snapshot) -> Snapshot:
+    """Number a Snapshot; each is a second later than the one before."""
+    return replace(snapshot, sequence=sequence, time_ns=EMPTY.time_ns + sequence * 1_000_000_000)
 
 
 @every_exporter
@@ -108,9 +168,9 @@ def test_an_empty_snapshot_and_absent_values_are_survived(case: Case) -> None:
         whole = whole_catalogue()
         exporter.publish(EMPTY)
         assert await case.received(exporter) is None
-        exporter.publish(replace(whole, values=tuple(None for _ in whole.values)))
+        exporter.publish(at(8, replace(whole, values=tuple(None for _ in whole.values))))
         assert await case.received(exporter) is None
-        exporter.publish(replace(whole, sequence=9))
+        exporter.publish(at(9, whole))
         assert await case.received(exporter) == 1
         await exporter.close()
 

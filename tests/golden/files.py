@@ -12,7 +12,8 @@ from collector.cli.markers import replace_between_markers
 from collector.cli.metric_tables import render_markdown
 from collector.cli.metrics import MARKER, listed
 from dashboards.rules import documents
-from tests.golden import check_tables, node_metrics, rest_bodies
+from dashboards.rules.inhibitions import render_inhibitions
+from tests.golden import check_tables, influx_table, node_metrics, rest_bodies
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -36,11 +37,18 @@ def _runbooks() -> str:
     return replace_between_markers(text, documents.RUNBOOKS_MARKER, documents.render_runbooks())
 
 
+def _influxdb() -> str:
+    """Renew the table of what is written to InfluxDB."""
+    text = (REPOSITORY / "docs/influxdb.md").read_text("utf-8")
+    return replace_between_markers(text, influx_table.MARKER, influx_table.render())
+
+
 def _rules() -> str:
     """Renew the tables of recorded series and alerts."""
     text = (REPOSITORY / "docs/rules.md").read_text("utf-8")
     text = replace_between_markers(text, documents.RECORDED_MARKER, documents.render_recorded())
-    return replace_between_markers(text, documents.ALERTS_MARKER, documents.render_alerts())
+    text = replace_between_markers(text, documents.ALERTS_MARKER, documents.render_alerts())
+    return replace_between_markers(text, documents.INHIBITIONS_MARKER, render_inhibitions())
 
 
 @dataclass(frozen=True)
@@ -67,6 +75,7 @@ def _rest_body(name: str) -> GoldenFile:
 FILES: Mapping[str, GoldenFile] = {
     "README.md": GoldenFile(_readme),
     "docs/checks.md": GoldenFile(_checks),
+    "docs/influxdb.md": GoldenFile(_influxdb),
     "docs/rules.md": GoldenFile(_rules),
     "docs/runbooks.md": GoldenFile(_runbooks),
     **{f"tests/golden/metrics/{name}": _metrics(name) for name in node_metrics.NODES},

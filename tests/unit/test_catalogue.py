@@ -38,6 +38,10 @@ ERRORS: Final = (
     "driver_not_loaded gpu_is_lost invalid_argument kernel_log_overrun memory no_permission "
     "operating_system out_of_range reset_required timeout undecodable uninitialized unknown other"
 )
+INFLUXDB_ERRORS: Final = (
+    "certificate forbidden not_found other overloaded redirected refused_lines server_error timeout "
+    "too_large unauthorized unreachable"
+)
 # The ids that configuration, alerts and the rack service know.
 GPU_CHECKS: Final = (
     "gpu_lost gpu_recovery_action gpu_drain_p2p gpu_ecc_uncorrected gpu_ecc_corrected gpu_row_remap_pending "
@@ -90,6 +94,7 @@ CORE: Final = {
     # Beyond the table: the GPUs of an endpoint, how its scrapes go, how far an integral may be off.
     "rackwatt_llm_gpu_info": ("i", f"{ENDPOINT} gpu", ""),
     "rackwatt_llm_scrape_seconds": ("g", ENDPOINT, ""),
+    "rackwatt_llm_tokens_at_finish": ("g", ENDPOINT, ""),
     "rackwatt_llm_scrape_errors_total": ("c", f"{ENDPOINT} error", SCRAPE_ERRORS),
     "rackwatt_module_energy_error_joules_total": ("c", "module", ""),
     "rackwatt_node_info": ("i", NODE_INFO, ""),
@@ -103,6 +108,20 @@ CORE: Final = {
     "rackwatt_agent_reader_restarts_total": ("c", "", ""),
     "rackwatt_agent_read_errors_total": ("c", "error", ERRORS),
     "rackwatt_agent_nvml_calls_total": ("c", "", ""),
+    # Beyond the table: how writing to InfluxDB goes, where it is configured.
+    "rackwatt_agent_influxdb_sender_state": ("s", "state", "idle sending backing_off held"),
+    "rackwatt_agent_influxdb_spool_records": ("g", "", ""),
+    "rackwatt_agent_influxdb_spool_points": ("g", "", ""),
+    "rackwatt_agent_influxdb_spool_bytes": ("g", "", ""),
+    "rackwatt_agent_influxdb_spool_age_seconds": ("g", "", ""),
+    "rackwatt_agent_influxdb_points_written_total": ("c", "", ""),
+    "rackwatt_agent_influxdb_points_rejected_total": ("c", "cause", "refused server_error too_large"),
+    "rackwatt_agent_influxdb_points_dropped_total": ("c", "cause", "age disk size"),
+    "rackwatt_agent_influxdb_points_damaged_total": ("c", "", ""),
+    "rackwatt_agent_influxdb_requests_total": ("c", "", ""),
+    "rackwatt_agent_influxdb_request_errors_total": ("c", "error", INFLUXDB_ERRORS),
+    "rackwatt_agent_influxdb_spool_write_errors_total": ("c", "", ""),
+    "rackwatt_agent_influxdb_last_success_timestamp_seconds": ("g", "", ""),
 }
 STANDARD: Final = {
     "rackwatt_gpu_clock_event_active": ("s", f"{GPU} reason", REASONS),
@@ -147,6 +166,9 @@ RACK_EFFICIENCY: Final = {
     "rackwatt_rack_energy_error_joules_total": ("c", "rack domain", DOMAINS),
     "rackwatt_rack_idle_energy_joules_total": ("c", "rack domain", DOMAINS),
     "rackwatt_rack_llm_tokens_total": ("c", "rack model phase", ""),
+    # Beyond it, too: what PromQL needs to say the same as REST of budgets and costs.
+    "rackwatt_rack_slo_ratio": ("g", "rack", ""),
+    "rackwatt_rack_gpu_hour_includes_energy": ("s", "rack", ""),
 }
 KINDS: Final = {
     "g": Kind.GAUGE,

@@ -14,7 +14,7 @@ from collector.cli import probes
 from collector.cli.checks import CHECKS
 from collector.cli.facts import Facts, NvmlFacts
 from collector.cli.simulation import begin, open_simulated
-from collector.config import AgentConfiguration, Listen
+from collector.config import AgentConfiguration, Listen, can_create_directory
 from collector.errors import NvmlUnavailableError
 from collector.readings import Batch, Block, Layout, Reading
 from collector.sources.nvml.library import NvmlLibrary
@@ -162,8 +162,8 @@ def test_nobody_is_no_agent() -> None:
 def test_state_can_be_kept_where_the_first_folder_that_exists_can_be_written(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
-    assert probes.can_create(str(tmp_path / "a/b/c"))
-    assert not probes.can_create(str(file / "a"))
+    assert can_create_directory(str(tmp_path / "a/b/c"))
+    assert not can_create_directory(str(file / "a"))
 
 
 def test_places_are_those_of_the_configuration(tmp_path: Path) -> None:

@@ -17,7 +17,18 @@ from collector.cli import agent, main, program, reader, simulation
 from collector.config import AgentConfiguration
 from collector.simulator import WORKLOADS, FaultKind
 
-COMMANDS = ("agent", "rack", "demo", "baseline", "release", "resume", "check", "metrics", "dashboards")
+COMMANDS = (
+    "agent",
+    "rack",
+    "demo",
+    "baseline",
+    "release",
+    "resume",
+    "check",
+    "metrics",
+    "spool",
+    "dashboards",
+)
 
 
 def rackwatt(
@@ -99,7 +110,7 @@ MISUSE = {
         ["agnet"],
         "rackwatt: error: argument COMMAND: invalid choice: 'agnet'"
         " (choose from 'agent', 'rack', 'demo', 'baseline', 'release', 'resume', 'check', 'metrics',"
-        " 'dashboards')",
+        " 'spool', 'dashboards')",
     ),
     "unknown argument": (["check", "--jason"], "rackwatt: error: unrecognized arguments: --jason"),
     "argument cut short": (["check", "--js"], "rackwatt: error: unrecognized arguments: --js"),

@@ -152,7 +152,7 @@ def test_a_duration_is_read_in_its_unit(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "1", "s", "-1s", "1.5s", "1 s", "1S", "1d", "1s1s", "\u0663s", "9999999999s"]
+    "text", ["", "1", "s", "-1s", "1.5s", "1 s", "1S", "1w", "1s1s", "\u0663s", "9999999999s"]
 )
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration"):
@@ -161,7 +161,15 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0.2, "200ms"), (1.0, "1s"), (1.5, "1500ms"), (90.0, "90s"), (120.0, "2m"), (7200.0, "2h")],
+    [
+        (0.2, "200ms"),
+        (1.0, "1s"),
+        (1.5, "1500ms"),
+        (90.0, "90s"),
+        (120.0, "2m"),
+        (7200.0, "2h"),
+        (604800.0, "7d"),
+    ],
 )
 def test_a_duration_is_written_with_the_largest_unit_that_fits(seconds: float, text: str) -> None:
     assert show_duration(seconds) == text
@@ -292,7 +300,7 @@ def keys_of(section: Section, path: str = "") -> list[str]:
     """List the keys of a table as they are written in the documentation."""
     found: list[str] = []
     for name, entry in section.keys.items():
-        found += keys_of(entry, f"{name}.") if isinstance(entry, Section) else [f"{path}{name}"]
+        found += keys_of(entry, f"{path}{name}.") if isinstance(entry, Section) else [f"{path}{name}"]
     return found
 
 

@@ -25,10 +25,6 @@ MISTAKES = {
         '"ra\\nck": r01\n',
         "f.yaml:1:1: 'ra\\nck': unknown key; did you mean 'rack'?",
     ),
-    "influxdb": (
-        "rack: r01\ninfluxdb: {url: x}\n",
-        "f.yaml:2:1: influxdb: is not supported by this version of rackwatt; remove it",
-    ),
     "serving that is none": (
         "serving: {url: x}\n",
         "f.yaml:1:10: serving: expected a list such as"
@@ -127,6 +123,10 @@ MISTAKES = {
     "endpoints of one name": (
         "serving: [{url: 'http://h/metrics'}, {url: 'http://h/other'}]\n",
         "f.yaml:1:10: serving: 2 endpoints are called 'h:80'; give each its `name`",
+    ),
+    "an endpoint that stands twice": (
+        "serving: [{url: 'http://h/metrics'}, {name: b, url: 'HTTP://H:80/metrics'}]\n",
+        "f.yaml:1:10: serving: 'http://h:80/metrics' stands 2 times; once is right, as its tokens count each time",
     ),
     "too many endpoints": (
         f"serving: [{', '.join(['x'] * 65)}]\n",
@@ -331,7 +331,7 @@ MISTAKES = {
     "merge key": (
         "<<: {rack: r01}\n",
         "f.yaml:1:1: '<<': unknown key; " + "valid are rack, node, platform,"
-        " listen, state_dir, sampling, level, checks, xids, prometheus, serving, log",
+        " listen, state_dir, sampling, level, checks, xids, prometheus, influxdb, serving, log",
     ),
     "second document": (
         "rack: r01\n---\nrack: r02\n",

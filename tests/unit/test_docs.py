@@ -83,12 +83,34 @@ def test_every_key_has_a_row_and_no_row_is_left_over() -> None:
 
 
 def test_defaults_are_those_of_the_code() -> None:
-    written = {key: cells[1].strip("`") for key, cells in rows("docs/configuration.md").items()}
+    written = {
+        key: cells[1].strip("`")
+        for key, cells in rows("docs/configuration.md").items()
+        if not key.startswith("influxdb.")
+    }
     assert (written.pop("rack"), written.pop("node")) == ("found out", "found out")
     assert written.pop("state_dir") == DEFAULT_STATE_DIR
     assert {key: read_setting(key, value) for key, value in written.items()} == dict.fromkeys(
         written, AgentConfiguration()
     )
+
+
+def test_defaults_of_influxdb_are_those_of_the_code() -> None:
+    required = "url: 'http://h', bucket: b"
+    usual = parse_agent(f"influxdb: {{{required}}}".encode(), "table", ()).influxdb
+    written = {
+        key.removeprefix("influxdb."): cells[1].strip("`")
+        for key, cells in rows("docs/configuration.md").items()
+        if key.startswith("influxdb.") and cells[1].startswith("`") and cells[1].endswith("`")
+    }
+    # The place of the spool depends on the folder of state.
+    assert written.pop("spool.path") == "spool` in `state_dir"
+    assert set(written) == {"level", "families", "periods", "events", "spool.max_bytes", "spool.max_age"}
+    for key, value in written.items():
+        section, _, name = key.rpartition(".")
+        line = f"{section}: {{{name}: {value}}}" if section else f"{key}: {value}"
+        read = parse_agent(f"influxdb: {{{required}, {line}}}".encode(), "table", ()).influxdb
+        assert read == usual, key
 
 
 @pytest.mark.parametrize("key", ["sampling.fast", "sampling.links", "sampling.slow"])
@@ -139,6 +161,8 @@ def keys_of_a_rack() -> list[str]:
 def test_every_key_of_the_rack_service_has_a_row_and_no_row_is_left_over() -> None:
     known = set(keys(rack_service_section(profiles.names(), lambda _: None)))
     known.remove("racks")
+    # Those of `influxdb` are the agent's, and stand with them.
+    known = {key for key in known if not key.startswith("influxdb.")} | {"influxdb"}
     assert set(rows("docs/rack-service.md")) == known | {f"racks.NAME.{key}" for key in keys_of_a_rack()}
 
 
