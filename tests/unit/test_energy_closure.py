@@ -7,7 +7,7 @@ and threads alone are missing, and time is a clock that the test turns; tests/e2
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from urllib.parse import parse_qs
 
@@ -15,27 +15,22 @@ import pytest
 
 from collector import profiles
 from collector.assembly import Assembly
-from collector.catalog.spec import Level
 from collector.deadlines import Deadlines
 from collector.efficiency.account import UsageAccount
 from collector.efficiency.shelf import ShelfReading
 from collector.identity import Names
-from collector.model import HistogramSample, Series, Value
 from collector.readings import Layout
 from collector.simulator import SimulatedNode, parse_fault
 from collector.simulator.hwmon import SimulatedSensors
 from collector.simulator.power_shelf import simulate_shelves
 from collector.simulator.serving import SimulatedEngine, dialect_of_tray
-from collector.sources.host.sensor_files import PowerSensor, identify, read_watts
 from collector.sources.nvml.library import NvmlLibrary
 from collector.sources.nvml.options import ReaderOptions
 from collector.sources.nvml.reader import NvmlReader
 from collector.sources.peers import Peer, PeerAddress
 from collector.sources.peers.document import decode
-from collector.sources.serving.endpoint import ScrapeError, ServingEndpoint
-from collector.sources.serving.normalize import Normalizer
-from collector.sources.serving.watched import Watched
 from exporters.snapshot import DocumentFormat, DocumentWriter
+from tests.history.feeds import EngineFeed, SensorFeed
 from tests.nvml_node import HINTS, Clock
 from tests.rack_truth import NODE_DOMAINS, engine_tokens, node_joules
 from tests.readings import HOST
@@ -49,68 +44,6 @@ POLL_SECONDS = 5
 SLOW_SECONDS = 15
 """Period of the shelves' readings: the default. Of scrapes, too: thrice theirs, as they take longest here."""
 CLOSES_WITHIN = 0.005
-
-
-class EngineFeed:
-    """An engine, scraped when a test says so."""
-
-    def __init__(self, engine: SimulatedEngine, clock: Clock) -> None:
-        endpoint = ServingEndpoint(name="decode-0", url="http://127.0.0.1:1/metrics", gpus=engine.gpus)
-        self._engine = engine
-        self._clock = clock
-        self._watched = Watched(
-            endpoint, Normalizer(endpoint), level=Level.CORE, fresh_seconds=3.0 * SLOW_SECONDS
-        )
-
-    @property
-    def revision(self) -> int:
-        return self._watched.revision
-
-    def rows(self) -> Iterable[tuple[Series, Value | None]]:
-        return self._watched.rows(self._clock.now)
-
-    def histograms(self) -> Iterable[HistogramSample]:
-        return self._watched.histograms(self._clock.now)
-
-    async def start(self) -> None:
-        raise NotImplementedError
-
-    async def close(self) -> None:
-        raise NotImplementedError
-
-    def read(self) -> None:
-        text = self._engine.text()
-        if text is None:
-            self._watched.fail(ScrapeError("connection", "nobody listens"))
-        else:
-            self._watched.take(self._watched.reader.read(text.encode()), self._clock.now)
-
-
-class SensorFeed:
-    """The power of a node's Grace CPUs, read when a test says so."""
-
-    def __init__(self, tree: SimulatedSensors) -> None:
-        self.revision = 1
-        found = (identify(tree, directory) for directory in tree.directories())
-        self._tree = tree
-        self._watts: dict[PowerSensor, float | None] = {each: None for each in found if each is not None}
-
-    def rows(self) -> Iterable[tuple[Series, Value | None]]:
-        order = ("cpu_power_watts", "cpu_cores_power_watts", "cpu_sysio_power_watts")
-        rows = [(Series(each.metric, (each.socket,)), watts) for each, watts in self._watts.items()]
-        return sorted(rows, key=lambda row: (order.index(row[0].metric.name), row[0].labels))
-
-    def histograms(self) -> Iterable[HistogramSample]:
-        return ()
-
-    async def start(self) -> None:
-        raise NotImplementedError
-
-    async def close(self) -> None:
-        raise NotImplementedError
-
-    def read(self) -> None:
-        self._watts = {each: read_watts(self._tree, each) for each in self._watts}
 
 
 class Tray:
@@ -141,7 +74,7 @@ class Tray:
             monotonic=clock,
             wall_ns=clock.wall_ns,
         )
-        self._engine_feed = EngineFeed(self.engine, clock)
+        self._engine_feed = EngineFeed(self.engine, clock, SLOW_SECONDS)
         self._sensor_feed = SensorFeed(SimulatedSensors(self.node))
         self._assembly = Assembly(
             Names("r01", name),

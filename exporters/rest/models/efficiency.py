@@ -112,7 +112,7 @@ class SharePart(Part):
 
 
 class ScalingPart(Part):
-    """All racks that serve a model, against as many racks of its baseline."""
+    """All racks of a platform that serve a model, against as many racks of its baseline."""
 
     ratio: Annotated[
         float | None,
@@ -202,7 +202,7 @@ class EfficiencyBody(Envelope):
     gpus_expected: Annotated[int | None, Field(description="GPUs that the rack should have.", ge=0)]
     watched_ratio: Annotated[float | None, Field(description="Share of the window that was watched.")]
     endpoints_up_ratio: Annotated[
-        float | None, Field(description="Share of it in which the expected endpoints were up and fresh.")
+        float | None, Field(description="Share of it in which the expected endpoints counted tokens.")
     ]
     saturation_ratio: Annotated[
         float | None, Field(description="Share of the endpoints' time in which requests waited.")
