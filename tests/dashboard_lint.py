@@ -230,7 +230,7 @@ def links_lead_somewhere(dashboard: Json, boards: Mapping[str, Json]) -> Iterato
 
 
 def variables_are_fresh(dashboard: Json) -> Iterator[str]:
-    """There is a data source first; what is queried is queried anew, has All, and narrows downwards only."""
+    """A data source comes first; what is queried is asked anew, has All or one value, narrows downwards."""
     variables = dashboard["templating"]["list"]
     if not variables or variables[0]["type"] != "datasource":
         yield "the first variable does not choose the data source"
@@ -240,8 +240,9 @@ def variables_are_fresh(dashboard: Json) -> Iterator[str]:
             where = f"variable {variable['name']}"
             if variable["refresh"] != 2:
                 yield f"{where}: refresh {variable['refresh']}, not 2"
-            if not (variable["includeAll"] and variable["multi"] and variable["allValue"] == ".*"):
-                yield f"{where}: no All, or not several"
+            every = (variable["includeAll"], variable["multi"], variable.get("allValue"))
+            if every not in ((True, True, ".*"), (False, False, None)):
+                yield f"{where}: neither one value alone, nor several and All"
             if later := set(_VARIABLE.findall(variable["query"]["query"])) - seen:
                 yield f"{where}: depends on {sorted(later)}, which do not stand before it"
         seen.add(variable["name"])

@@ -225,7 +225,9 @@ FOLDED = (
         height=8,
         targets=(table(SCOPE.series(_POWER)), table(SCOPE.series("gpu_sm_clock_hertz"))),
         fields=_FIELDS,
-        series=(XYSeries("GPUs", "Value #B", "Value #A", ref_id="A"), XYSeries("all", "x", "y")),
+        series=(XYSeries("GPUs", "Value #B", "Value #A"), XYSeries("all", "Value #B", "y")),
+        x_label="power",
+        y_label="clock",
     ),
     Text(key="text", title="What to do", width=24, height=3, content="Read *the runbook*.", transparent=True),
 )

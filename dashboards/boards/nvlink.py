@@ -83,7 +83,8 @@ _LINKS = Stat(
         instant(_EXPECTED, legend="expected"),
         instant(f"{_EXPECTED} - {_UP}", legend="down"),
     ),
-    fields=FieldOptions(unit=units.NUMBER),
+    # A rack has more than a thousand: as a number it would be shown as 1.3 K, one down or none.
+    fields=FieldOptions(unit=units.NONE),
     overrides=(_from_one("down", palette.DEGRADED),),
     text=StatText.VALUE_AND_NAME,
 )
