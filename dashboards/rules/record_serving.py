@@ -36,8 +36,19 @@ def _of_one_role(of: tuple[str, ...], name: str, part: str) -> str:
 
 
 def _quantile(name: str) -> str:
-    buckets = _of_one_role((*MODEL, "le"), name, "_bucket")
-    return f"(histogram_quantile({SLOW_QUANTILE:g}, {buckets}) > 0)"
+    """Take the slow quantile of a model over its endpoints, at the bounds that all of them have.
+
+    Engines differ in their buckets. A bound that some lack has too few observations, as if they were slower.
+    """
+    of = (*MODEL, "le")
+    roles = []
+    for role in (Role.ENGINE.value, Role.ROUTER.value):
+        rates = highest((*_ENDPOINT, "le"), f"rate({series(name, part='_bucket', role=role)}[{_WINDOW}])")
+        having = aggregate("count", of, rates)
+        common = f"{having} == {on(MODEL)} group_left () {highest(MODEL, having)}"
+        buckets = f"{total(of, rates)} and {on(of)} ({common})"
+        roles.append(f"histogram_quantile({SLOW_QUANTILE:g}, {buckets})")
+    return f"(({' or '.join(roles)}) > 0)"
 
 
 def _load(name: str, operation: str, text: str, unit: Measure) -> Recorded:

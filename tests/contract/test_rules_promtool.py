@@ -245,6 +245,48 @@ FIGURES = {
         {**latencies("engine"), **latencies("router", dict.fromkeys(LATENCY, "0+7000x30")), **endpoints()},
         {"rack_model:llm_tokens_per_second_per_user:ratio_rate5m": 40.0},
     ),
+    "engines of two kinds, whose buckets differ": Figures(
+        {
+            **latencies("engine"),
+            # The other kind's 1,000 tokens take 30 to 35 ms; its bounds are others, but for 40 ms.
+            **{
+                name.replace('endpoint="engine",engine="vllm"', 'endpoint="other",engine="sglang"'): each
+                for name, each in latencies(
+                    "engine",
+                    {
+                        ("bucket", 'le="0.03",'): "0+0x30",
+                        ("bucket", 'le="0.035",'): "0+1000x30",
+                        ("bucket", 'le="0.04",'): "0+1000x30",
+                        ("bucket", 'le="+Inf",'): "0+1000x30",
+                        ("count", ""): "0+1000x30",
+                        ("sum", ""): "0+33x30",
+                    },
+                ).items()
+            },
+            **endpoints(),
+        },
+        {
+            "rack_model:llm_tokens_per_second_per_user:ratio_rate5m": 2000.0 / 58,
+            # 40 ms alone is a bound of both: the rank 1,800 of 2,000 lies at 0.9 of it.
+            "rack_model:llm_slow_tokens_per_second_per_user:p90_rate5m": 1 / 0.036,
+        },
+    ),
+    "a router whose buckets differ from its engines'": Figures(
+        {
+            **latencies("engine"),
+            **latencies(
+                "router",
+                {
+                    ("bucket", 'le="0.01",'): "0+1000x30",
+                    ("bucket", 'le="+Inf",'): "0+1000x30",
+                    ("count", ""): "0+1000x30",
+                    ("sum", ""): "0+5x30",
+                },
+            ),
+            **endpoints(),
+        },
+        {"rack_model:llm_slow_tokens_per_second_per_user:p90_rate5m": 1 / 0.036},
+    ),
     "a router alone counts": Figures(
         {**latencies("router"), **endpoints()},
         {"rack_model:llm_tokens_per_second_per_user:ratio_rate5m": 40.0},
