@@ -36,19 +36,16 @@ def _of_one_role(of: tuple[str, ...], name: str, part: str) -> str:
 
 
 def _quantile(name: str) -> str:
-    """Take the slow quantile of a model over its endpoints, at the bounds that all of them have.
+    """Take the slow quantile of a model at its slowest endpoint.
 
-    Engines differ in their buckets. A bound that some lack has too few observations, as if they were slower.
+    Buckets of several endpoints are not added: engines differ in their bounds, and a bound that some lack
+    would have too few observations.
     """
-    of = (*MODEL, "le")
     roles = []
     for role in (Role.ENGINE.value, Role.ROUTER.value):
         rates = highest((*_ENDPOINT, "le"), f"rate({series(name, part='_bucket', role=role)}[{_WINDOW}])")
-        having = aggregate("count", of, rates)
-        common = f"{having} == {on(MODEL)} group_left () {highest(MODEL, having)}"
-        buckets = f"{total(of, rates)} and {on(of)} ({common})"
-        roles.append(f"histogram_quantile({SLOW_QUANTILE:g}, {buckets})")
-    return f"(({' or '.join(roles)}) > 0)"
+        roles.append(highest(MODEL, f"histogram_quantile({SLOW_QUANTILE:g}, {rates}) > 0"))
+    return f"({' or '.join(roles)})"
 
 
 def _load(name: str, operation: str, text: str, unit: Measure) -> Recorded:
@@ -84,7 +81,7 @@ def serving_rules(_: Parameters) -> tuple[Recorded, ...]:
             operation=f"p90_rate{_WINDOW}",
             expression=f"1 / {_quantile(_LATENCY)}{_READ}",
             unit=Measure.TOKENS_PER_SECOND,
-            help="Tokens a second and user that nine of ten tokens exceed, "
+            help="Tokens a second and user that nine of ten tokens exceed at the slowest endpoint, "
             f"over {_WINDOW}. {_BLANK} {_BOUND}",
         ),
         Recorded(
@@ -93,7 +90,7 @@ def serving_rules(_: Parameters) -> tuple[Recorded, ...]:
             operation=f"p90_rate{_WINDOW}",
             expression=f"{_quantile(_FIRST_TOKEN)}{_READ}",
             unit=Measure.SECONDS,
-            help="Time to the first token that nine of ten requests stay below, "
+            help="Time to the first token that nine of ten requests stay below at the slowest endpoint, "
             f"over {_WINDOW}. {_BLANK} {_BOUND}",
         ),
         _load("requests_running", "sum", "Requests that are being computed.", Measure.COUNT),
