@@ -125,6 +125,7 @@ class Agent:
             self._kernel_watch.save()
             await asyncio.gather(*(_close(type(feed).__name__, feed) for feed in self._feeds))
             await _close("the reader", self._source)
+            self._publish_last()
             for exporter in reversed(started):
                 await _close(type(exporter).__name__, exporter)
 
@@ -173,6 +174,15 @@ class Agent:
         self._published_at = self._monotonic()
         for exporter in self._exporters:
             self._hand_over(exporter, snapshot)
+
+    def _publish_last(self) -> None:
+        """Publish what came since the last Snapshot, an Xid of the last second among it."""
+        if self._assembly is None:
+            return
+        try:
+            self._publish(self._assembly)
+        except Exception:  # the exporters are closed all the same
+            _logger.exception("the last Snapshot could not be made")
 
     def _hand_over(self, exporter: Exporter, snapshot: Snapshot) -> None:
         """Publish to one exporter; a defect of its costs neither the others nor the source."""

@@ -221,7 +221,8 @@ def _influxdb(plan: Plan, state_directory: Path) -> tuple[list[Exporter], list[F
     from collector.cli.influxdb import AGENT_SPOOL, make_exporter, spool_path
     from exporters.influxdb.feed import InfluxdbFeed
 
-    exporter = make_exporter(setting, spool_path(setting, state_directory, AGENT_SPOOL))
+    path = spool_path(setting, state_directory, AGENT_SPOOL)
+    exporter = make_exporter(setting, path, plan.configuration.sampling)
     return [exporter], [InfluxdbFeed(exporter)]
 
 

@@ -122,6 +122,7 @@ class InfluxdbFacts:
         answer: What the server made of the point; None if nothing was tried.
         spool_path: Folder where points would wait; empty if there is none to be had.
         spool_writable: Whether this user can write there.
+        spool_mistake: Why an agent of this user refuses the folder, in words; empty if it does not.
     """
 
     setting: InfluxdbSetting
@@ -129,6 +130,7 @@ class InfluxdbFacts:
     answer: Answer | None = None
     spool_path: str = ""
     spool_writable: bool = False
+    spool_mistake: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

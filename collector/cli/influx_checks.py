@@ -57,6 +57,8 @@ def _server(written: InfluxdbFacts) -> Finding:
 
 
 def _spool(written: InfluxdbFacts) -> Finding:
+    if written.spool_mistake:
+        return Finding(Mark.FAIL, written.spool_mistake, "mend it, or the agent does not start")
     if written.spool_writable:
         return Finding(Mark.OK, f"points wait in {written.spool_path} until the server has them")
     return Finding(

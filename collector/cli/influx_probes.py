@@ -11,6 +11,7 @@ from collector.cli.influxdb import AGENT_SPOOL, make_selection, make_target, spo
 from collector.config import AgentConfiguration, can_create_directory, choose_state_directory
 from collector.config.schema import InfluxdbSetting
 from collector.errors import ConfigurationError
+from exporters.influxdb.spool_folder import check_owner
 from exporters.influxdb.target import InfluxWriter, Target, Writer
 
 CHECK_MEASUREMENT = "rackwatt-check"
@@ -35,23 +36,38 @@ def influxdb_facts(
     if setting is None:
         return None
     path = _spool_path(configuration, setting, environ)
+    writable = bool(path) and can_create_directory(path)
+    spool_mistake = _spool_mistake(Path(path)) if path else ""
     try:
-        make_selection(setting)
+        make_selection(setting, configuration.sampling)
         writer = make_writer(make_target(setting))
     except ConfigurationError as error:
         return InfluxdbFacts(
             setting=setting,
             mistake=str(error),
             spool_path=path,
-            spool_writable=bool(path) and can_create_directory(path),
+            spool_writable=writable,
+            spool_mistake=spool_mistake,
         )
     line = f"{CHECK_MEASUREMENT} ok=true {time.time_ns()}\n"
     return InfluxdbFacts(
         setting=setting,
         answer=writer.write(line.encode("ascii")),
         spool_path=path,
-        spool_writable=bool(path) and can_create_directory(path),
+        spool_writable=writable,
+        spool_mistake=spool_mistake,
     )
+
+
+def _spool_mistake(folder: Path) -> str:
+    """Say why an agent of this user would refuse a folder that is there; empty if it would not."""
+    try:
+        check_owner(folder, folder.stat())
+    except ConfigurationError as error:
+        return str(error)
+    except OSError:
+        return ""
+    return ""
 
 
 def _spool_path(

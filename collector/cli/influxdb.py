@@ -9,12 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from collector.catalog.spec import Cadence
-from collector.config.schema import InfluxdbSetting
+from collector.config.schema import InfluxdbSetting, Sampling
 from collector.errors import ConfigurationError
 from collector.model import Snapshot
 from collector.token_file import TokenFile
 from exporters.influxdb.exporter import InfluxdbExporter, SpoolSettings
-from exporters.influxdb.selection import Selection
+from exporters.influxdb.selection import DEFAULT_PERIODS_SECONDS, LONGEST_PERIOD_SECONDS, Selection
 from exporters.influxdb.target import InfluxWriter, Target
 
 _logger = logging.getLogger("rackwatt.influxdb")
@@ -55,8 +55,12 @@ def make_target(setting: InfluxdbSetting) -> Target:
     )
 
 
-def make_selection(setting: InfluxdbSetting) -> Selection:
+def make_selection(setting: InfluxdbSetting, sampling: Sampling | None = None) -> Selection:
     """Say what is written, and how often.
+
+    Args:
+        setting: What was configured.
+        sampling: How often an agent reads: by default nothing is written more often; None for a rack service.
 
     Raises:
         ConfigurationError: A family names nothing that is measured.
@@ -66,9 +70,8 @@ def make_selection(setting: InfluxdbSetting) -> Selection:
             level=setting.level,
             families=setting.families,
             excluded=setting.exclude,
-            periods_seconds={
-                Cadence(cadence): seconds for cadence, seconds in setting.periods_seconds.items()
-            },
+            periods_seconds=_default_periods(sampling or Sampling())
+            | {Cadence(cadence): seconds for cadence, seconds in setting.periods_seconds.items()},
             periods_of=setting.periods_of,
             events=setting.events,
         )
@@ -76,12 +79,26 @@ def make_selection(setting: InfluxdbSetting) -> Selection:
         raise ConfigurationError(f"influxdb: {error}") from None
 
 
-def make_exporter(setting: InfluxdbSetting, path: Path) -> InfluxdbExporter:
+def _default_periods(sampling: Sampling) -> dict[Cadence, float]:
+    read = {
+        Cadence.FAST: sampling.fast_seconds,
+        Cadence.LINKS: sampling.links_seconds,
+        Cadence.SLOW: sampling.slow_seconds,
+        Cadence.SERVING: sampling.serving_seconds,
+    }
+    return {
+        cadence: min(max(DEFAULT_PERIODS_SECONDS[cadence], seconds), LONGEST_PERIOD_SECONDS)
+        for cadence, seconds in read.items()
+    }
+
+
+def make_exporter(setting: InfluxdbSetting, path: Path, sampling: Sampling | None = None) -> InfluxdbExporter:
     """Make the exporter.
 
     Args:
         setting: What was configured.
         path: Where its spool lies.
+        sampling: How often an agent reads; None for a rack service.
 
     Raises:
         ConfigurationError: A file cannot be used, or a family names nothing that is measured.
@@ -93,7 +110,7 @@ def make_exporter(setting: InfluxdbSetting, path: Path) -> InfluxdbExporter:
             maximum_bytes=setting.spool.max_bytes,
             maximum_age_seconds=setting.spool.max_age_seconds,
         ),
-        make_selection(setting),
+        make_selection(setting, sampling),
     )
 
 

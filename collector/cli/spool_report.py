@@ -10,7 +10,13 @@ from collector.cli.findings import count
 from collector.cli.spool_place import SpoolPlace
 from collector.config.values import show_bytes
 from collector.errors import RackwattError
-from exporters.influxdb.inspection import clear_quarantine, read_quarantine, read_status
+from exporters.influxdb.inspection import (
+    clear_quarantine,
+    part_with_quarantine,
+    read_quarantine,
+    read_status,
+)
+from exporters.influxdb.quarantine import lines_of
 from exporters.influxdb.spool_types import SpoolStatus
 
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
@@ -75,8 +81,8 @@ def show_quarantine(place: SpoolPlace, *, export: str | None, clear: bool) -> st
     """
     # It also says where there is no spool at all.
     read_status(place.path, time.time_ns())
-    text = read_quarantine(place.path)
-    lines = [line for line in text.split("\n") if line and not line.startswith("# ")]
+    text = part_with_quarantine(place.path) if clear else read_quarantine(place.path)
+    lines = lines_of(text)
     said = text.rstrip("\n") if lines else "no line was set aside"
     if export is not None:
         try:
@@ -86,7 +92,8 @@ def show_quarantine(place: SpoolPlace, *, export: str | None, clear: bool) -> st
             raise ExportError(f"{export}: {error.strerror}; write the name of a new file") from None
         said = f"{count(len(lines), 'line')} written to {export}"
     if clear:
-        said += f"\n{count(clear_quarantine(place.path), 'line')} removed from {place.path}"
+        clear_quarantine(place.path)
+        said += f"\n{count(len(lines), 'line')} removed from {place.path}"
     return said
 
 

@@ -12,17 +12,19 @@ import logging
 import random
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from collector.errors import ConfigurationError
 from collector.model import Snapshot
 from exporters.influxdb.backoff import Pace, Rate
+from exporters.influxdb.intake import Intake, Item
 from exporters.influxdb.lines import LineWriter
 from exporters.influxdb.selection import Selection
 from exporters.influxdb.sender import Sender, SenderStatus, State
-from exporters.influxdb.spool import Spool
+from exporters.influxdb.spool import WAITING_BYTES, Spool
+from exporters.influxdb.spool_folder import SpoolDiskError
 from exporters.influxdb.spool_types import SpoolStatus
 from exporters.influxdb.target import Writer
 
@@ -36,8 +38,6 @@ _ABORT_SECONDS = 0.5
 """How long a request that is under way then may go on, and how long its end may take (chosen)."""
 _DISK_SECONDS = 2.0
 """How long the last `sync` may take; the agent allows an exporter 5 s (chosen)."""
-_BEFORE_START = 60
-"""Snapshots that are kept until the spool is open (chosen)."""
 _AFTER_ERROR_SECONDS = 5.0
 """How long a thread waits after an error that it has no name for (chosen)."""
 
@@ -71,7 +71,7 @@ class InfluxdbExporter:
         monotonic: Callable[[], float] = time.monotonic,
         wall_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        """Prepare; the spool is opened by `start`.
+        """Prepare; the spool is opened by `start`, and until then lines wait in memory.
 
         Args:
             writer: The server.
@@ -90,7 +90,9 @@ class InfluxdbExporter:
         self._monotonic = monotonic
         self._wall_ns = wall_ns
         self._rate = Rate(monotonic)
-        self._early: deque[Snapshot] = deque(maxlen=_BEFORE_START)
+        self._intake = Intake(WAITING_BYTES)
+        self._open_failures = 0
+        self._open_error = ""
         self._spool: Spool | None = None
         self._sender: Sender | None = None
         self._stopping = threading.Event()
@@ -106,26 +108,60 @@ class InfluxdbExporter:
     @property
     def spool_status(self) -> SpoolStatus:
         """What waits, and what was lost."""
-        return self._spool.status() if self._spool is not None else SpoolStatus()
+        if self._spool is not None:
+            status = self._spool.status()
+            return replace(status, write_failures=status.write_failures + self._open_failures)
+        waiting, lost = self._intake.account()
+        return SpoolStatus(
+            records=waiting.records,
+            points=waiting.points,
+            unsynced_records=waiting.records,
+            dropped_for_size=lost,
+            write_failures=self._open_failures,
+            durable=waiting.records == 0,
+            error=self._open_error,
+        )
 
     def publish(self, snapshot: Snapshot) -> None:
         """Take the newest Snapshot; what is due of it waits in memory for the disk."""
-        spool = self._spool
-        if spool is None or self._stopping.is_set():
-            self._early.append(snapshot)
+        if self._stopping.is_set():
             return
         lines = self._lines.write(snapshot)
         if lines.points:
-            spool.append(lines.payload, points=lines.points, time_ns=lines.time_ns)
+            self._intake.put(Item(lines.payload, lines.points, lines.time_ns))
             self._rate.add(len(lines.payload))
 
     async def start(self) -> None:
-        """Open the spool and begin to send.
+        """Open the spool and begin to send; where the disk does not let it be opened, go on trying.
 
         Raises:
             ConfigurationError: The spool cannot be used.
         """
-        self._spool = spool = await asyncio.to_thread(self._open)
+        try:
+            await asyncio.to_thread(self._open)
+        except SpoolDiskError as error:
+            self._complain(error)
+        self._disk = threading.Thread(target=self._keep_syncing, name="influxdb spool", daemon=True)
+        self._disk.start()
+
+    async def close(self) -> None:
+        """Bring everything to the disk, and stop; what no server acknowledged is sent after the restart."""
+        if self._disk is None or self._stopping.is_set():
+            return
+        self._stopping.set()
+        await asyncio.to_thread(self._finish)
+
+    def _open(self) -> None:
+        """Open the spool and begin to send."""
+        settings = self._settings
+        spool = Spool.open(
+            settings.path,
+            maximum_bytes=settings.maximum_bytes,
+            maximum_age_seconds=settings.maximum_age_seconds,
+            wall_ns=self._wall_ns,
+            monotonic=self._monotonic,
+            intake=self._intake,
+        )
         self._sender = sender = Sender(
             spool,
             self._writer,
@@ -133,35 +169,28 @@ class InfluxdbExporter:
             pace=Pace(self._monotonic, self._rate.per_second) if self._paced else None,
             wall_ns=self._wall_ns,
         )
-        while self._early:
-            self.publish(self._early.popleft())
-        self._disk = threading.Thread(
-            target=self._keep_syncing, args=(spool,), name="influxdb spool", daemon=True
-        )
+        self._spool = spool
         self._send = threading.Thread(
             target=self._keep_sending, args=(sender,), name="influxdb sender", daemon=True
         )
-        self._disk.start()
         self._send.start()
 
-    async def close(self) -> None:
-        """Bring everything to the disk, and stop; what no server acknowledged is sent after the restart."""
-        if self._spool is None or self._stopping.is_set():
-            return
-        self._stopping.set()
-        await asyncio.to_thread(self._finish, self._spool)
+    def _try_to_open(self) -> None:
+        try:
+            self._open()
+        except ConfigurationError as error:
+            self._complain(error)
+        else:
+            _logger.info("the spool %s can be used now", self._settings.path)
 
-    def _open(self) -> Spool:
-        settings = self._settings
-        return Spool.open(
-            settings.path,
-            maximum_bytes=settings.maximum_bytes,
-            maximum_age_seconds=settings.maximum_age_seconds,
-            wall_ns=self._wall_ns,
-            monotonic=self._monotonic,
-        )
+    def _complain(self, error: ConfigurationError) -> None:
+        """Log what is new of why the spool cannot be opened, and count each try."""
+        self._open_failures += 1
+        if self._open_error != str(error):
+            self._open_error = str(error)
+            _logger.error("%s; until it can be opened points wait in memory only", error)
 
-    def _finish(self, spool: Spool) -> None:
+    def _finish(self) -> None:
         _join(self._disk, _DISK_SECONDS)
         _join(self._send, _FAREWELL_SECONDS)
         self._ended.set()
@@ -172,14 +201,20 @@ class InfluxdbExporter:
         if _alive(self._disk) or _alive(self._send):
             _logger.warning("the disk or the server hangs; what they did not acknowledge may be sent twice")
             return
-        spool.close()
+        if self._spool is not None:
+            self._spool.close()
+        elif waiting := self._intake.account()[0].points:
+            _logger.error("%d points that waited in memory are lost: %s", waiting, self._open_error)
 
-    def _keep_syncing(self, spool: Spool) -> None:
+    def _keep_syncing(self) -> None:
         guard = _Guard("the spool cannot be written now")
         while True:
             stopping = self._stopping.wait(SYNC_SECONDS)
             with guard:
-                spool.sync()
+                if self._spool is None:
+                    self._try_to_open()
+                if self._spool is not None:
+                    self._spool.sync()
             if stopping:
                 return
 

@@ -23,7 +23,7 @@ class Failure(enum.Enum):
 
     @classmethod
     def of_status(cls, status: int | None) -> Failure:
-        """Return the kind of an HTTP status that is no success."""
+        """Return the kind of an HTTP status that acknowledges nothing, or not all."""
         if status in _OF_STATUS:
             return _OF_STATUS[status]
         if status is not None and 300 <= status < 400:
@@ -32,6 +32,7 @@ class Failure(enum.Enum):
 
 
 _OF_STATUS: dict[int | None, Failure] = {
+    201: Failure.REFUSED_LINES,
     400: Failure.REFUSED_LINES,
     401: Failure.UNAUTHORIZED,
     403: Failure.FORBIDDEN,

@@ -49,17 +49,26 @@ def read_quarantine(directory: Path) -> str:
         raise _unreadable(directory, error) from error
 
 
-def clear_quarantine(directory: Path) -> int:
-    """Remove the lines that were set aside.
-
-    Returns:
-        How many there were.
+def part_with_quarantine(directory: Path) -> str:
+    """Return the same, put by: what an agent sets aside from now on is not removed with it.
 
     Raises:
         ConfigurationError: The folder cannot be written.
     """
     try:
-        return Quarantine(directory).clear()
+        return Quarantine(directory).part_with()
+    except OSError as error:
+        raise _unreadable(directory, error) from error
+
+
+def clear_quarantine(directory: Path) -> None:
+    """Remove the lines that were put by.
+
+    Raises:
+        ConfigurationError: The folder cannot be written.
+    """
+    try:
+        Quarantine(directory).remove()
     except OSError as error:
         raise _unreadable(directory, error) from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 MAXIMUM_REFUSALS = 128
@@ -85,6 +86,16 @@ class Pieces:
         middle = len(lines) // 2
         self._pieces += [lines[:middle], lines[middle:]]
 
+    def cut(self, maximum_bytes: int) -> None:
+        """Cut what is larger than a bound into pieces that are not; a single line stays whole.
+
+        Args:
+            maximum_bytes: Most bytes of a piece.
+        """
+        if self._whole and len(self._payload) > maximum_bytes:
+            self._pieces.append(self._pop())
+        self._pieces = deque(part for piece in self._pieces for part in _cut(piece, maximum_bytes))
+
     def set_aside(self, words: str, cause: str) -> None:
         """Reject the foremost piece as it is."""
         self.rejected.append(Rejected(self._pop(), words, cause))
@@ -94,3 +105,13 @@ class Pieces:
             return self._pieces.popleft()
         self._whole = False
         return tuple(self._payload.removesuffix(b"\n").split(b"\n"))
+
+
+def _cut(lines: tuple[bytes, ...], maximum_bytes: int) -> Iterator[tuple[bytes, ...]]:
+    begin, size = 0, 0
+    for place, line in enumerate(lines):
+        size += len(line) + 1
+        if size > maximum_bytes and place > begin:
+            yield lines[begin:place]
+            begin, size = place, len(line) + 1
+    yield lines[begin:]

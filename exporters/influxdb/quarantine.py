@@ -10,6 +10,8 @@ from pathlib import Path
 
 _NAME = "quarantine.lines"
 _OLDER_NAME = "quarantine.older.lines"
+_LEAVING_NAMES = ("quarantine.older.leaving", "quarantine.leaving")
+"""What is about to be removed."""
 
 MAXIMUM_BYTES = 1024 * 1024
 """Size of one of the two files; beyond it the older one is replaced by the newer (chosen)."""
@@ -29,6 +31,8 @@ class Quarantine:
         """
         self._path = directory / _NAME
         self._older = directory / _OLDER_NAME
+        self._kept = (self._older, self._path)
+        self._leaving = tuple(directory / name for name in _LEAVING_NAMES)
 
     def add(self, lines: Sequence[bytes], reason: str, now_ns: int) -> None:
         """Set lines aside.
@@ -59,8 +63,7 @@ class Quarantine:
         Raises:
             OSError: It cannot be read.
         """
-        parts = (path.read_bytes() for path in (self._older, self._path) if path.exists())
-        return b"".join(parts).decode("utf-8", errors="replace")
+        return _text((*self._leaving, *self._kept))
 
     def lines(self) -> int:
         """Count the lines that were set aside and are still there.
@@ -68,21 +71,31 @@ class Quarantine:
         Raises:
             OSError: They cannot be read.
         """
-        return sum(1 for line in self.text().split("\n") if line and not line.startswith("# "))
+        return len(lines_of(self.text()))
 
-    def clear(self) -> int:
-        """Remove what was set aside.
+    def part_with(self) -> str:
+        """Put by what was set aside, so that what an agent adds from now on stays when it is removed.
 
         Returns:
-            How many lines that were.
+            All that is put by, oldest first; alone what an earlier call put by, if nobody removed it.
+
+        Raises:
+            OSError: It cannot be put by, or read.
+        """
+        if not any(path.exists() for path in self._leaving):
+            for path, leaving in zip(self._kept, self._leaving, strict=True):
+                if path.exists():
+                    path.replace(leaving)
+        return _text(self._leaving)
+
+    def remove(self) -> None:
+        """Remove what was put by.
 
         Raises:
             OSError: It cannot be removed.
         """
-        lines = self.lines()
-        for path in (self._older, self._path):
+        for path in self._leaving:
             path.unlink(missing_ok=True)
-        return lines
 
     def _append(self, text: bytes | bytearray) -> None:
         """Bring text to the disk, for it is acknowledged in the spool next."""
@@ -99,3 +112,13 @@ class Quarantine:
             return self._path.stat().st_size
         except FileNotFoundError:
             return 0
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a text that was set aside, without those that say when and why."""
+    return [line for line in text.split("\n") if line and not line.startswith("# ")]
+
+
+def _text(paths: Sequence[Path]) -> str:
+    parts = (path.read_bytes() for path in paths if path.exists())
+    return b"".join(parts).decode("utf-8", errors="replace")

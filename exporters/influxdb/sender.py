@@ -3,8 +3,8 @@
 What the server does decides (facts on reliability, §1). It has the lines: they are forgotten. It refuses
 them: halves of halves, until the one bad line is found and set aside. They are too many: halves. It wants
 another token, or knows no such bucket: they are held, and it is asked once a minute. It fails or is silent:
-waits that grow and vary, without end. It fails with one batch while others succeed: that batch is set aside
-(CONTRACTS §8).
+waits that grow and vary, without end, and batches that become smaller. It fails with one of the least size
+while it takes the one behind: that batch is set aside (CONTRACTS §8).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from exporters.influxdb.backoff import Backoff, Pace
+from exporters.influxdb.batch_limit import LEAST_BATCH_BYTES, MAXIMUM_BATCH_BYTES, BatchLimit
 from exporters.influxdb.failures import ADVICE, Failure
 from exporters.influxdb.pieces import Pieces
 from exporters.influxdb.spool_types import Batch, Position
@@ -25,16 +26,12 @@ from exporters.influxdb.target import Answer, Outcome, Writer
 
 _logger = logging.getLogger("rackwatt.influxdb")
 
-MAXIMUM_BATCH_BYTES = 1_000_000
-"""Largest batch: some 5,000 lines, which InfluxDB's documentation calls the best size ("Optimize writes")."""
-LEAST_BATCH_BYTES = 16 * 1024
-"""What a server that calls batches too large is not tried to be satisfied below, but by halving (chosen)."""
 IDLE_SECONDS = 1.0
 """How often is looked for something new (chosen: Snapshots come each second)."""
 HELD_SECONDS = 60.0
 """How often a server that takes nothing until a person acts is asked (chosen)."""
 TRIES_ALONE = 5
-"""How often a batch may fail before the one behind it is tried (chosen: half a minute)."""
+"""How often a batch of the least size may fail before the one behind it is tried (chosen: half a minute)."""
 REFUSALS_IN_A_ROW = 16
 """How often a server that never took a line may refuse, halving each time, before it is taken for one that
 refuses everything (chosen), as it does where `bucket` is no name for one."""
@@ -43,6 +40,10 @@ DOUBTS = 10
 
 _WHOLE_REFUSED = 400
 _TOO_MANY = 429
+_OF_THE_SERVER = frozenset({_TOO_MANY, 502, 503, 504})
+"""What is said of the server, or of a way to it, and not of the batch (RFC 9110 §15.6, RFC 6585 §4)."""
+_PARTLY_TAKEN = frozenset({201, 422})
+"""Refusals of some lines, by a server that took the others (facts on reliability, §1)."""
 
 
 class State(enum.Enum):
@@ -116,7 +117,7 @@ class Sender:
         self._pace = pace
         self._wall_ns = wall_ns
         self._backoff = Backoff(random)
-        self._limit_bytes = MAXIMUM_BATCH_BYTES
+        self._limit = BatchLimit()
         self._batch: Batch | None = None
         self._pieces = Pieces(b"")
         self._failures = 0
@@ -154,13 +155,15 @@ class Sender:
 
     def _next_bytes(self) -> int:
         if self._pace is None:
-            return self._limit_bytes
-        return min(self._limit_bytes, self._pace.allowed())
+            return self._limit.bytes
+        return min(self._limit.bytes, self._pace.allowed())
 
     def _begin(self, batch: Batch | None) -> None:
         self._batch = batch
         if batch is not None:
             self._pieces = Pieces(batch.payload)
+            # The spool gives a record whole, however large it is.
+            self._pieces.cut(self._limit.bytes)
 
     def _still_waits(self, batch: Batch) -> bool:
         """Tell whether the spool still has a batch; what it dropped meanwhile is not sent any more."""
@@ -179,7 +182,9 @@ class Sender:
         self._count(answer)
         match answer.outcome:
             case Outcome.WRITTEN:
-                self._written(self._pieces.points, len(self._pieces.body()))
+                size = len(self._pieces.body())
+                self._limit.taken(size)
+                self._written(self._pieces.points, size)
                 self._pieces.written()
             case Outcome.REFUSED:
                 self._pieces.refused(answer.words, "refused")
@@ -187,8 +192,7 @@ class Sender:
                     self._forget()
                     return self._hold(answer)
             case Outcome.TOO_LARGE:
-                smaller = len(self._pieces.body()) // 2
-                self._limit_bytes = max(LEAST_BATCH_BYTES, min(self._limit_bytes, smaller))
+                self._limit.too_large(len(self._pieces.body()))
                 self._pieces.refused(answer.words, "too_large")
             case Outcome.HELD:
                 return self._hold(answer)
@@ -221,6 +225,8 @@ class Sender:
             self._spool.quarantine(rejected.lines, f"{rejected.cause}: {rejected.words}")
             counts = Counter(self._status.rejected)
             counts[rejected.cause] += len(rejected.lines)
+            if self._pace is not None:
+                self._pace.take(sum(len(line) + 1 for line in rejected.lines))
             self._status = replace(self._status, rejected=dict(counts))
             _logger.warning("%d points were set aside: %s", len(rejected.lines), rejected.words)
         ahead = self._ahead
@@ -228,8 +234,9 @@ class Sender:
         self._forget()
 
     def _failed(self, answer: Answer, batch: Batch) -> float:
-        """Wait; or, where others succeed, set the piece aside."""
-        if self._others_succeed:
+        """Wait, and send less in one go; or, where others succeed, set the piece aside."""
+        of_the_batch = answer.status not in _OF_THE_SERVER
+        if self._others_succeed and of_the_batch:
             self._pieces.set_aside(answer.words, "server_error")
             self._failures = 0
             self._others_succeed = False
@@ -237,10 +244,24 @@ class Sender:
             self._say(State.SENDING)
             self._go_on(batch)
             return 0.0
-        self._failures += 1
-        # A server that says "too many requests" says nothing of the batch.
-        self._ahead_is_next = self._failures >= TRIES_ALONE and answer.status != _TOO_MANY
+        self._failures += of_the_batch
+        if self._is_least():
+            self._ahead_is_next = of_the_batch and self._failures >= TRIES_ALONE
+        elif answer.status != _TOO_MANY and self._limit.failed(len(self._pieces.body())):
+            self._send_less(batch)
         return self._back_off(answer)
+
+    def _is_least(self) -> bool:
+        """Tell whether less than the foremost piece is not tried, so that its size is not to blame."""
+        return len(self._pieces.body()) <= LEAST_BATCH_BYTES or self._pieces.points == 1
+
+    def _send_less(self, batch: Batch) -> None:
+        """Send a batch in smaller ones; what it has already got through is kept."""
+        self._failures = 0
+        if batch.records > 1 and not self._pieces.begun:
+            self._forget()
+        else:
+            self._pieces.cut(self._limit.bytes)
 
     def _try_ahead(self, batch: Batch) -> float:
         """Try what stands behind the batch, to tell whether the server fails with this one only."""
@@ -256,7 +277,7 @@ class Sender:
                 self._written(ahead.points, len(ahead.payload))
                 self._ahead = replace(ahead, payload=(sent + ahead.payload)[len(batch.payload) :])
                 self._others_succeed = True
-            case Outcome.REFUSED | Outcome.TOO_LARGE:
+            case Outcome.REFUSED if answer.status in _PARTLY_TAKEN:
                 self._others_succeed = True
             case Outcome.HELD:
                 return self._hold(answer)
@@ -266,11 +287,18 @@ class Sender:
 
     def _behind(self, sent: bytes) -> Batch | None:
         """Read what stands behind lines at the front of the spool; None where nothing does."""
-        more = self._spool.read(len(sent) + self._limit_bytes)
-        if more is None or not more.payload.startswith(sent) or len(more.payload) == len(sent):
-            return None
-        payload = more.payload[len(sent) :]
-        return replace(more, payload=payload, points=payload.count(b"\n"))
+        size = self._limit.bytes
+        while True:
+            more = self._spool.read(len(sent) + size)
+            if more is None or not more.payload.startswith(sent):
+                return None
+            if len(more.payload) > len(sent):
+                payload = more.payload[len(sent) :]
+                return replace(more, payload=payload, points=payload.count(b"\n"))
+            if size >= MAXIMUM_BATCH_BYTES:
+                return None
+            # The record behind is larger.
+            size = min(MAXIMUM_BATCH_BYTES, 2 * size)
 
     def _hold(self, answer: Answer) -> float:
         self._waited = True

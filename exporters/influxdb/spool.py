@@ -26,7 +26,7 @@ from exporters.influxdb.clock_trust import ClockTrust
 from exporters.influxdb.intake import Intake, Item
 from exporters.influxdb.journal import Journal, Reason
 from exporters.influxdb.quarantine import Quarantine
-from exporters.influxdb.spool_folder import lock, prepare
+from exporters.influxdb.spool_folder import lock, prepare, unusable
 from exporters.influxdb.spool_types import Batch, Position, SpoolStatus
 
 _logger = logging.getLogger("rackwatt.influxdb")
@@ -45,6 +45,7 @@ class Spool:
         directory: Path,
         lock_file: BinaryIO,
         journal: Journal,
+        intake: Intake,
         *,
         maximum_age_seconds: float,
         wall_ns: Callable[[], int],
@@ -55,7 +56,7 @@ class Spool:
         self._lock_file = lock_file
         self._maximum_age_ns = int(maximum_age_seconds * 1e9)
         self._wall_ns = wall_ns
-        self._intake = Intake(WAITING_BYTES)
+        self._intake = intake
         self._disk = threading.Lock()
         # All below is changed by whoever holds the lock, and by nobody else.
         self._journal = journal
@@ -75,6 +76,7 @@ class Spool:
         maximum_age_seconds: float,
         wall_ns: Callable[[], int] = time.time_ns,
         monotonic: Callable[[], float] = time.monotonic,
+        intake: Intake | None = None,
     ) -> Spool:
         """Open a spool, in whatever state it was left, and become its one writer.
 
@@ -84,9 +86,11 @@ class Spool:
             maximum_age_seconds: Older records are dropped, once the clock can be believed.
             wall_ns: Unix time in nanoseconds, for ages.
             monotonic: Clock in seconds, to find steps of the other one.
+            intake: What waits for the disk already; None for nothing.
 
         Raises:
             ConfigurationError: The folder cannot be used, another process writes it, or a bound is too small.
+            SpoolDiskError: The disk fails, or is full or read-only.
         """
         if maximum_bytes < MINIMUM_BYTES:
             raise ConfigurationError(
@@ -103,15 +107,14 @@ class Spool:
                 directory,
                 lock_file,
                 Journal(directory, maximum_bytes),
+                intake or Intake(WAITING_BYTES),
                 maximum_age_seconds=maximum_age_seconds,
                 wall_ns=wall_ns,
                 monotonic=monotonic,
             )
         except OSError as error:
             lock_file.close()
-            raise ConfigurationError(
-                f"spool {directory}: {error}; its files must be such as can be read and written"
-            ) from error
+            raise unusable(directory, error) from error
         except BaseException:
             lock_file.close()
             raise

@@ -63,7 +63,12 @@ class Answer:
 
 WRITTEN = Answer(Outcome.WRITTEN)
 
+_ACKNOWLEDGED = 204
+"""What every server answers to what it took: InfluxDB 1.8 and 2 (API reference, PostWrite), 3 (/api/v2/write)
+and VictoriaMetrics (seen)."""
+
 _OUTCOMES = {
+    201: Outcome.REFUSED,
     400: Outcome.REFUSED,
     401: Outcome.HELD,
     403: Outcome.HELD,
@@ -71,8 +76,10 @@ _OUTCOMES = {
     413: Outcome.TOO_LARGE,
     422: Outcome.REFUSED,
 }
-"""What each status asks for; every other one is a failure that may pass. 400 refuses the whole request, 422
-a part of it (facts on reliability, §1)."""
+"""What each status asks for; redirects and other successes are held, all else is a failure that may pass. 400
+refuses the whole request, 422 a part of it (facts on reliability, §1), and so does 201 of InfluxDB Cloud
+("Troubleshoot
+issues writing data")."""
 
 
 class Writer(Protocol):
@@ -127,7 +134,9 @@ class InfluxWriter:
 
         try:
             transport = self._transport = self._transport or self._open()
-            transport.write(body, bucket=target.bucket, org=target.org or NO_ORGANIZATION, token=token)
+            taken, said = transport.write(
+                body, bucket=target.bucket, org=target.org or NO_ORGANIZATION, token=token
+            )
         except InfluxDBError as error:
             status = getattr(error, "status", None)
             if not status:
@@ -137,7 +146,7 @@ class InfluxWriter:
             return _judge(status, words, retry_after_seconds(error.retry_after, self._wall_ns()))
         except Exception as error:  # noqa: BLE001 -- whatever a server does to urllib3 is an answer, too
             return _unanswered(error, token)
-        return WRITTEN
+        return WRITTEN if taken == _ACKNOWLEDGED else _judge_success(taken, _shown(said, token))
 
     def abort(self) -> None:
         """End the request that is under way, from another thread."""
@@ -161,6 +170,17 @@ def _unanswered(error: BaseException, token: str) -> Answer:
     # What connects and then fails may do so because of what it was sent.
     outcome = Outcome.FAILED if failure in {Failure.TIMEOUT, Failure.OTHER} else Outcome.UNREACHABLE
     return Answer(outcome, failure, _shown(words, token))
+
+
+def _judge_success(status: int, words: str) -> Answer:
+    """Judge a success that is no acknowledgement: a part was taken, or something else stands there."""
+    if status in _OUTCOMES:
+        return _judge(status, words, None)
+    told = (
+        f"HTTP {status}: an InfluxDB answers {_ACKNOWLEDGED} to what it took; see to `url`, something else"
+        " stands there"
+    )
+    return Answer(Outcome.HELD, Failure.OTHER, told, status)
 
 
 def _judge(status: int, words: str, wait_seconds: float | None) -> Answer:

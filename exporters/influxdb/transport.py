@@ -57,7 +57,7 @@ class Transport:
         self._client.api_client.rest_client.pool_manager = self._link  # type: ignore[assignment] # as said above
         self._api = self._client.write_api(write_options=SYNCHRONOUS)
 
-    def write(self, body: bytes, *, bucket: str, org: str, token: str) -> None:
+    def write(self, body: bytes, *, bucket: str, org: str, token: str) -> tuple[int, str]:
         """Write lines.
 
         Args:
@@ -65,6 +65,9 @@ class Transport:
             bucket: Where to.
             org: Organization.
             token: Token; empty to show none.
+
+        Returns:
+            The HTTP status, one from 200 to 299, and the words that came with it.
 
         Raises:
             InfluxDBError: The server answered anything but success.
@@ -88,6 +91,7 @@ class Transport:
         if self._aborted:
             # What had come by then was taken for a whole answer.
             raise TimeoutError
+        return self._link.answered
 
     def abort(self) -> None:
         """End the request that is under way, from any thread."""
@@ -106,10 +110,15 @@ class _BoundedAnswer:
 
 
 class _Link:
-    """Stands in for the client's pool manager: one host, one connection."""
+    """Stands in for the client's pool manager: one host, one connection.
+
+    Attributes:
+        answered: Status and words of the last answer: the client passes those of a success on to nobody.
+    """
 
     def __init__(self, url: str, ca_file: str | None, timeout: urllib3.Timeout) -> None:
         secure = {"cert_reqs": "CERT_REQUIRED", "ca_certs": ca_file} if url.startswith("https:") else {}
+        self.answered = (0, "")
         self._timeout = timeout
         self._connection: HTTPConnection | None = None
         self._pool = urllib3.connection_from_url(url, maxsize=1, block=True, retries=False, **secure)
@@ -151,6 +160,7 @@ class _Link:
         finally:
             answer.release_conn()
         message = _message(answer.headers, data[:_MAXIMUM_ANSWER_BYTES])
+        self.answered = (answer.status, message)
         shown = json.dumps({"message": message}).encode() if message else b""
         return _BoundedAnswer(answer.status, answer.reason or "", shown, answer.headers)
 

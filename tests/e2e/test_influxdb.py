@@ -91,8 +91,11 @@ def test_an_agent_fills_the_database_whatever_happens_to_both(tmp_path: Path) ->
         done = run_to_end("spool", "drain", "--config", str(tmp_path / "agent.yaml"))
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.endswith("nothing waits any more\n")
-        # Every point that ever went through the spool is there, under one name.
-        assert len(database.points()) == recover(spool).cursor.points
+        # Every point that ever went through the spool is there, under one name. What VictoriaMetrics has just
+        # acknowledged it may show some seconds later.
+        sent = recover(spool).cursor.points
+        until(lambda: len(database.points()) >= sent, "all is shown")
+        assert len(database.points()) == sent
         power = [each for each in database.series("gpu") if each.field == "power_watts"]
         about_itself = {each.field for each in database.series("agent")}
     assert len(power) == 8

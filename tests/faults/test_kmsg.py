@@ -124,6 +124,16 @@ def test_records_that_come_before_the_gpus_are_known_wait_for_them(tmp_path: Pat
     assert failed(newest, "gpu_xid_fatal") == 1
 
 
+def test_an_xid_of_the_last_second_is_published_before_the_exporters_close(tmp_path: Path) -> None:
+    agent, newest = an_agent(tmp_path)
+    agent.deliver(LAYOUT)
+    read(agent)
+    agent.take_record(record(5))
+    assert events(newest) == []
+    finish(agent)
+    assert events(newest) == [("xid", 95)]
+
+
 def test_an_xid_from_before_the_agent_has_its_own_time(tmp_path: Path) -> None:
     agent, newest = an_agent(tmp_path)
     agent.deliver(LAYOUT)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from collector import logs
 from collector.cli import main
 from collector.cli.spool_drain import drain
 from collector.cli.spool_place import SpoolPlace, find_spool
@@ -20,6 +22,15 @@ from exporters.influxdb.target import WRITTEN, Answer, Outcome
 from tests.influx_server import InfluxServer, failing, influx_server, refusing
 
 HOUR_NS = 3_600_000_000_000
+
+
+@pytest.fixture(autouse=True)
+def _level_of_the_log() -> Iterator[None]:
+    """`drain` sets it for its process, which here is that of other tests, too."""
+    logger = logging.getLogger(logs.ROOT)
+    before = logger.level
+    yield
+    logger.setLevel(before)
 
 
 @pytest.fixture

@@ -69,6 +69,8 @@ def test_a_server_that_takes_a_point_is_well_and_has_it(tmp_path: Path) -> None:
         ),
         (413, "", Mark.FAIL, "HTTP 413", "1 MB"),
         (418, "teapot", Mark.FAIL, "HTTP 418: teapot", "see to `url`"),
+        (200, "", Mark.FAIL, "HTTP 200: an InfluxDB answers 204 to what it took", "see to `url`"),
+        (201, "partial", Mark.FAIL, "refuses the point of this check: HTTP 201: partial", "`bucket`"),
         (500, "oops", Mark.WARN, "HTTP 500: oops", "server's own log"),
         (503, "busy", Mark.WARN, "HTTP 503: busy", "check again later"),
         (401, f"no such token: {TOKEN}", Mark.FAIL, "no such token: [hidden]", "token_file"),
@@ -84,6 +86,20 @@ def test_what_a_server_says_is_told_with_what_to_do(
     assert told in text
     assert advice in action
     assert TOKEN not in text + action
+
+
+def test_a_folder_that_the_agent_would_refuse_is_told(tmp_path: Path) -> None:
+    folder = tmp_path / "state" / "spool"
+    folder.mkdir(parents=True)
+    with influx_server() as server:
+        chosen = configuration(server.url, tmp_path)
+        assert findings(chosen)["spool"][0] is Mark.OK
+        folder.chmod(0o777)
+        assert findings(chosen)["spool"] == (
+            Mark.FAIL,
+            f"spool {folder}: every user of this machine can write it; chmod 0700 it",
+            "mend it, or the agent does not start",
+        )
 
 
 def test_nobody_there_is_told(tmp_path: Path) -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -130,6 +134,62 @@ def test_a_spool_that_somebody_else_writes_cannot_be_started(server: InfluxServe
         await first.close()
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("code", [errno.EROFS, errno.EIO, errno.ENOSPC])
+def test_a_disk_that_fails_at_the_start_keeps_nobody_from_starting(
+    server: InfluxServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    code: int,
+) -> None:
+    well = threading.Event()
+    real = os.open
+
+    def fail(path: Any, flags: int, mode: int = 0o777) -> int:
+        if str(path).endswith("lock") and not well.is_set():
+            raise OSError(code, os.strerror(code))
+        return real(path, flags, mode)
+
+    monkeypatch.setattr("exporters.influxdb.spool_folder.os.open", fail)
+
+    async def scenario() -> None:
+        exporter = exporter_for(server.url, tmp_path)
+        await exporter.start()
+        for second in range(3):
+            exporter.publish(at(second))
+        await asyncio.to_thread(until, lambda: exporter.spool_status.write_failures > 1)
+        status = exporter.spool_status
+        assert (status.records, status.points, status.durable) == (3, 3, False)
+        assert os.strerror(code) in status.error
+        well.set()
+        await asyncio.to_thread(settle, exporter)
+        assert exporter.spool_status.write_failures > 1
+        await exporter.close()
+
+    asyncio.run(scenario())
+    assert len(server.points) == 3
+    assert [record.levelname for record in caplog.records].count("ERROR") == 1
+    assert "until it can be opened points wait in memory only" in caplog.messages[0]
+
+
+def test_a_disk_that_fails_all_the_time_ends_in_time(
+    server: InfluxServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> int:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr("exporters.influxdb.spool_folder.os.open", fail)
+
+    async def scenario() -> None:
+        exporter = exporter_for(server.url, tmp_path)
+        await exporter.start()
+        exporter.publish(at(1))
+        await exporter.close()
+
+    asyncio.run(scenario())
+    assert caplog.messages[-1].startswith("1 points that waited in memory are lost: spool ")
 
 
 def test_the_account_is_in_the_catalogue_whole_and_in_its_order(server: InfluxServer, tmp_path: Path) -> None:

@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 from collector.errors import ConfigurationError
-from exporters.influxdb.inspection import clear_quarantine, read_quarantine, read_status
+from exporters.influxdb.inspection import (
+    clear_quarantine,
+    part_with_quarantine,
+    read_quarantine,
+    read_status,
+)
 from exporters.influxdb.quarantine import MAXIMUM_BYTES as QUARANTINE_BYTES
 from tests.spools import SECOND, T0, Opener, fill
 
@@ -34,7 +39,23 @@ def test_what_is_set_aside_can_be_read(folder: Path, open_spool: Opener) -> None
     )
     assert spool.status().quarantined_lines == 3
     assert read_status(folder, T0).quarantined_lines == 3
-    assert clear_quarantine(folder) == 3
+    assert part_with_quarantine(folder) == read_quarantine(folder)
+    clear_quarantine(folder)
+    assert read_quarantine(folder) == ""
+
+
+def test_what_is_set_aside_while_others_are_removed_is_kept(folder: Path, open_spool: Opener) -> None:
+    spool = open_spool(folder)
+    spool.quarantine([b"first"], "400")
+    assert "first" in part_with_quarantine(folder)
+    spool.quarantine([b"second"], "400")
+    assert read_status(folder, T0).quarantined_lines == 2
+    # A removal that did not come about is made up for, without the newer lines.
+    assert "second" not in part_with_quarantine(folder)
+    clear_quarantine(folder)
+    assert read_quarantine(folder).splitlines()[1:] == ["second"]
+    assert "second" in part_with_quarantine(folder)
+    clear_quarantine(folder)
     assert read_quarantine(folder) == ""
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from collector.catalog import BY_NAME
 from collector.catalog.spec import Cadence, Entity, Level
+from collector.cli.influxdb import make_selection
+from collector.config.schema import InfluxdbSetting, Sampling
 from collector.errors import ConfigurationError
 from collector.model import Snapshot
 from exporters.influxdb.lines import LineWriter
@@ -152,3 +154,12 @@ def test_a_clock_that_was_set_ahead_is_one_gap() -> None:
     month = 30 * 86_400
     times = [*(1000.0 + second for second in range(12)), *(month + 1012.0 + second for second in range(12))]
     assert due_at(times, 1.0, 10.0) == {1.0: times, 10.0: [1000.0, 1010.0, month + 1012.0, month + 1022.0]}
+
+
+def test_by_default_nothing_is_written_more_often_than_it_is_read() -> None:
+    setting = InfluxdbSetting(url="http://h", bucket="b", periods_seconds={"slow": 10.0})
+    sampling = Sampling(fast_seconds=5.0, links_seconds=2.0, slow_seconds=300.0, serving_seconds=15.0)
+    chosen = make_selection(setting, sampling).periods_seconds
+    # The longer of the two, but for what was configured.
+    assert chosen == {Cadence.FAST: 5.0, Cadence.LINKS: 10.0, Cadence.SLOW: 10.0, Cadence.SERVING: 15.0}
+    assert make_selection(setting).periods_seconds[Cadence.FAST] == 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -415,3 +416,118 @@ def test_in_step_with_the_data_nothing_waits_for_its_turn(spool: Spool) -> None:
         clock.now += 1.0
         if number > 20:
             assert spool.status().points == 0
+
+
+TIMED_OUT = Answer(Outcome.FAILED, Failure.TIMEOUT, "the server did not answer within the time limit")
+
+
+def slow_above(size: int, answer: Answer) -> Callable[[bytes], Answer]:
+    return lambda body: answer if len(body) > size else WRITTEN
+
+
+def records_of(count: int, lines: int) -> list[bytes]:
+    return [
+        one_record(*(line(record * lines + number) for number in range(lines))) for record in range(count)
+    ]
+
+
+@pytest.mark.parametrize("answer", [TIMED_OUT, answering(504)], ids=["timeout", "504"])
+def test_a_backlog_gets_through_a_server_that_is_too_slow_for_large_requests(
+    spool: Spool, answer: Answer
+) -> None:
+    payloads = records_of(600, 100)  # some 2 MB
+    fill(spool, *payloads)
+    server = Server(slow_above(100_000, answer))
+    sender = sender_of(spool, server)
+    steps = 0
+    while spool.status().points and steps < 1000:
+        sender.step()
+        steps += 1
+    assert b"".join(each + b"\n" for each in server.taken) == b"".join(payloads)
+    assert sender.status.rejected == {}
+    # One larger request is tried for every eight that were taken, and not five times.
+    failed = sum(sender.status.errors.values())
+    assert failed <= 4 * 5 + len(server.bodies) / 8
+
+
+@pytest.mark.parametrize("answer", [TIMED_OUT, answering(504), answering(500)], ids=["timeout", "504", "500"])
+def test_a_small_batch_that_succeeds_condemns_no_large_one(spool: Spool, answer: Answer) -> None:
+    large = one_record(*(line(number) for number in range(10_000)))  # one record of some 340 kB
+    fill(spool, large)
+    server = Server(slow_above(100_000, answer))
+    sender = sender_of(spool, server)
+    sender.step()
+    fill(spool, one_record(line(-1)))
+    for _ in range(200):
+        sender.step()
+    assert sender.status.rejected == {}
+    assert sorted(server.taken) == sorted([*large.splitlines(), line(-1)])
+    assert sender.status.points_written == 10_001
+    assert spool.status().points == 0
+
+
+def test_a_poisoned_line_in_a_backlog_costs_no_more_than_the_least_batch(spool: Spool) -> None:
+    payloads = records_of(300, 100)
+    payloads[150] = one_record(line(0, POISON))
+    fill(spool, *payloads)
+    server = Server(poisoned(500))
+    sender = sender_of(spool, server)
+    for _ in range(500):
+        sender.step()
+    assert spool.status().points == 0
+    # 16 KiB of lines of at least 30 bytes each.
+    assert 1 <= sender.status.rejected["server_error"] <= 16 * 1024 / 30
+    assert sender.status.points_written + sender.status.rejected["server_error"] == 29_901
+
+
+def test_a_poisoned_line_among_records_larger_than_the_least_batch_holds_nothing_back(spool: Spool) -> None:
+    payloads = records_of(20, 1000)  # some 30 kB each
+    payloads[3] = payloads[3].replace(b"gpu,gpu=0 power_watts=3500", POISON + b",gpu=0 power_watts=3500")
+    fill(spool, *payloads)
+    sender = sender_of(spool, Server(poisoned(500)))
+    for _ in range(500):
+        sender.step()
+    assert spool.status().points == 0
+    assert 1 <= sender.status.rejected["server_error"] <= 16 * 1024 / 30
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+def test_a_server_that_sheds_load_condemns_no_batch(spool: Spool, status: int) -> None:
+    draw = random.Random(3)  # noqa: S311 -- a test that repeats itself
+    server = Server(lambda _: answering(status) if draw.random() < 0.5 else WRITTEN)
+    sender = sender_of(spool, server)
+    for number in range(500):
+        fill(spool, one_record(line(2 * number)), one_record(line(2 * number + 1)))
+        for _ in range(3):
+            sender.step()
+    while spool.status().points:
+        sender.step()
+    assert sender.status.rejected == {}
+    assert sender.status.points_written == 1000
+
+
+def test_a_refusal_of_what_stands_behind_proves_nothing_of_the_server(spool: Spool) -> None:
+    fill(spool, one_record(line(0)))
+    server = Server(lambda _: answering(500))
+    sender = sender_of(spool, server)
+    sender.step()
+    fill(spool, one_record(line(1)))
+    server.answer = lambda body: answering(400 if line(1) in body else 500)
+    for _ in range(30):
+        sender.step()
+    assert sender.status.rejected == {}
+
+
+def test_refusing_everything_is_paced_like_taking_it(spool: Spool) -> None:
+    # InfluxDB 2 answers 422 to points that are older than the bucket keeps.
+    clock = Clock()
+    payloads = records_of(300, 100)
+    fill(spool, *payloads)
+    size = sum(map(len, payloads))
+    sender = sender_of(spool, Server(lambda _: answering(422)), pace=Pace(clock, lambda: 1000.0))
+    while spool.status().points:
+        clock.now += sender.step()
+        assert clock.now < 2 * size / 5000
+    # Five times 1,000 bytes a second, but for what may be sent in one go.
+    assert clock.now >= 0.9 * (size - 256 * 1024) / 5000
+    assert sender.status.rejected == {"refused": 30_000}

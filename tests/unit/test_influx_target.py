@@ -92,8 +92,12 @@ def test_one_connection_serves_many_writes(server: InfluxServer) -> None:
 @pytest.mark.parametrize(
     ("status", "outcome", "failure"),
     [
-        (200, Outcome.WRITTEN, None),
+        # Every documented server answers 204, and InfluxDB Cloud 201 where it took a part.
+        (200, Outcome.HELD, Failure.OTHER),
+        (201, Outcome.REFUSED, Failure.REFUSED_LINES),
+        (202, Outcome.HELD, Failure.OTHER),
         (204, Outcome.WRITTEN, None),
+        (299, Outcome.HELD, Failure.OTHER),
         (301, Outcome.HELD, Failure.REDIRECTED),
         (308, Outcome.HELD, Failure.REDIRECTED),
         (400, Outcome.REFUSED, Failure.REFUSED_LINES),
@@ -115,6 +119,23 @@ def test_each_status_has_its_outcome(
     server.answer = lambda _: Reply(status)
     answer = writer_of(server.url).write(LINES)
     assert (answer.outcome, answer.failure) == (outcome, failure)
+
+
+def test_a_success_that_no_influxdb_answers_acknowledges_nothing(server: InfluxServer) -> None:
+    # A captive portal, or an address that belongs to something else, says "200 OK" to anything.
+    server.answer = lambda _: Reply(200, b"<html>welcome</html>")
+    answer = writer_of(server.url).write(LINES)
+    assert answer.words == (
+        "HTTP 200: an InfluxDB answers 204 to what it took; see to `url`, something else stands there"
+    )
+    assert answer.status == 200
+
+
+def test_a_write_that_was_taken_in_part_has_the_words_of_the_server(server: InfluxServer) -> None:
+    # https://docs.influxdata.com/influxdb/cloud-serverless/write-data/troubleshoot/
+    server.answer = lambda _: Reply(201, b'{"code":"invalid","message":"partial write: 1 line rejected"}')
+    answer = writer_of(server.url).write(LINES)
+    assert answer.words == "HTTP 201: partial write: 1 line rejected"
 
 
 def test_a_redirect_is_not_followed(server: InfluxServer) -> None:
