@@ -126,7 +126,8 @@ MISTAKES = {
     ),
     "an endpoint that stands twice": (
         "serving: [{url: 'http://h/metrics'}, {name: b, url: 'HTTP://H:80/metrics'}]\n",
-        "f.yaml:1:10: serving: 'http://h:80/metrics' stands 2 times; once is right, as its tokens count each time",
+        "f.yaml:1:10: serving: 'http://h:80/metrics' stands 2 times; once is right, as its tokens count each"
+        " time",
     ),
     "too many endpoints": (
         f"serving: [{', '.join(['x'] * 65)}]\n",
