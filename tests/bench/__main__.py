@@ -1,6 +1,6 @@
 """``python -m tests.bench``: measures the agent over the NVML double, without and with serving engines,
-nvitop-exporter beside it; the rack service over a thousand played agents; the spool for InfluxDB; and the
-queries of the dashboards over a week.
+nvitop-exporter beside it; the rack service over a thousand played agents; what writing to InfluxDB costs;
+and the queries of the dashboards over a week.
 
 It is not a test, for its figures depend on the machine. What is promised is asserted all the same:
 the exit status is 1 where one is not kept, 2 where the measurement could not be made.
@@ -18,10 +18,12 @@ from typing import Final
 from tests.abi.double.build import BuildError, build
 from tests.bench import dashboards_report, rack_report, report, spool_report, subjects
 from tests.bench.dashboards_measuring import measure_dashboards
+from tests.bench.draining import measure_drain
 from tests.bench.errors import BenchError
 from tests.bench.measuring import measure, progress
 from tests.bench.rack_measuring import measure_racks
 from tests.bench.rendering import compare
+from tests.bench.sending import measure_sending
 from tests.bench.serving_engines import Page
 from tests.bench.spooling import measure_spool
 
@@ -39,8 +41,8 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.bench",
         description="Measure the agent over a no-op NVML of 8 GPUs with 18 links, without and with 8 serving"
-        " endpoints, beside nvitop-exporter; the rack service over 18, 180 and 1,000 played agents; the"
-        " spool for InfluxDB; and the queries of the dashboards over a week of 1 and 55 racks.",
+        " endpoints, beside nvitop-exporter; the rack service over 18, 180 and 1,000 played agents; what"
+        " writing to InfluxDB costs; and the queries of the dashboards over a week of 1 and 55 racks.",
         epilog="The tables go to standard output, progress to standard error.",
     )
     parser.add_argument(
@@ -119,9 +121,14 @@ def rack_subject(options: argparse.Namespace) -> Table:
 
 
 def spool_subject(options: argparse.Namespace) -> Table:
-    """Measure the spool for InfluxDB."""
-    del options
-    results = spool_report.SpoolResults(measure_spool(), report.processor_name(), report.today())
+    """Measure lines, spool and sender for InfluxDB."""
+    results = spool_report.SpoolResults(
+        measure_spool(),
+        measure_sending(options.agent, options.seconds),
+        measure_drain(),
+        report.processor_name(),
+        report.today(),
+    )
     return spool_report.markdown(results), spool_report.broken_bounds(results)
 
 
