@@ -158,6 +158,7 @@ class Watch:
                     if position:
                         await asyncio.sleep(pause)
                     self.evaluate_rack(name)
+                    self._account(name, settled=settled)
                 self._conclude(recorded=settled)
             except Exception:  # a defect must not end the watch; what it costs grows old where it is seen
                 if _EVERY_RACK not in self._failing:
@@ -171,6 +172,7 @@ class Watch:
         settled = self._settle()
         for name in self._judges:
             self.evaluate_rack(name)
+            self._account(name, settled=settled)
         self._conclude(recorded=settled)
 
     def evaluate_rack(self, name: str) -> None:
@@ -212,13 +214,16 @@ class Watch:
             replace(poll, events=unrecorded[poll.node]) if poll.node in unrecorded else poll for poll in polls
         )
 
+    def _account(self, name: str, *, settled: bool) -> None:
+        """Add up what a rack used, once it is settled what is known of it."""
+        if settled and name in self.statuses:
+            self._usage.observe(self.expected[name], self.statuses[name], self.clock.now_ns())
+
     def _conclude(self, *, recorded: bool) -> None:
         """Draw conclusions over all racks."""
         if recorded:
             now_ns = self.clock.now_ns()
             self._guard.update(self.statuses.values(), now_ns)
-            for name, status in self.statuses.items():
-                self._usage.observe(self.expected[name], status, now_ns)
             self._records.note(self.statuses, now_ns, self._export, usage=self._usage.take(now_ns))
             self.maintenance.forget(now_ns - _KEEP_NS)
             self._unrecorded.clear()
