@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collector.catalog.spec import Cadence, Entity, Kind, Level, Metric, Unit, ValueType, derived
+from collector.catalog.node import agent_row
+from collector.catalog.spec import Kind, Unit
 
 SENDER_STATES = ("idle", "sending", "backing_off", "held")
 """Nothing waits; what waits is sent; the server fails or cannot be reached; it will not take anything until a
@@ -32,83 +33,63 @@ WRITE_ERRORS = (
 """Why requests failed."""
 
 
-def _row(
-    name: str,
-    text: str,
-    kind: Kind,
-    *,
-    unit: Unit = Unit.NONE,
-    label: str | None = None,
-    values: tuple[str, ...] = (),
-) -> Metric:
-    return Metric(
-        name=f"agent_influxdb_{name}",
-        kind=kind,
-        unit=unit,
-        value_type=ValueType.FLOAT if unit is Unit.SECONDS else ValueType.INT,
-        entity=Entity.AGENT,
-        level=Level.CORE,
-        cadence=Cadence.AGENT,
-        help=text,
-        maximum=1 if kind is Kind.STATE else float(2**63),
-        label=label,
-        parts=derived(*values),
-    )
-
-
 INFLUXDB = (
-    _row(
-        "sender_state",
+    agent_row(
+        "influxdb_sender_state",
         "1 for what the writer to InfluxDB does now, 0 for the others; `held` waits for a person.",
         Kind.STATE,
         label="state",
         values=SENDER_STATES,
     ),
-    _row("spool_records", "Records that wait on the way to InfluxDB, one a Snapshot.", Kind.GAUGE),
-    _row("spool_points", "Points in the records that wait.", Kind.GAUGE),
-    _row(
-        "spool_bytes",
+    agent_row(
+        "influxdb_spool_records", "Records that wait on the way to InfluxDB, one a Snapshot.", Kind.GAUGE
+    ),
+    agent_row("influxdb_spool_points", "Points in the records that wait.", Kind.GAUGE),
+    agent_row(
+        "influxdb_spool_bytes",
         "Size of the spool's files, compressed; parts of them may be written already.",
         Kind.GAUGE,
         unit=Unit.BYTES,
     ),
-    _row(
-        "spool_age_seconds",
+    agent_row(
+        "influxdb_spool_age_seconds",
         "Age of the oldest record that waits; 0 where none does.",
         Kind.GAUGE,
         unit=Unit.SECONDS,
     ),
-    _row("points_written_total", "Points that the server acknowledged, each once.", Kind.COUNTER),
-    _row(
-        "points_rejected_total",
+    agent_row(
+        "influxdb_points_written_total", "Points that the server acknowledged, each once.", Kind.COUNTER
+    ),
+    agent_row(
+        "influxdb_points_rejected_total",
         "Points that were set aside because the server never takes them, by cause; they are kept.",
         Kind.COUNTER,
         label="cause",
         values=REJECT_CAUSES,
     ),
-    _row(
-        "points_dropped_total",
+    agent_row(
+        "influxdb_points_dropped_total",
         "Points that were given up unsent, the oldest first, by cause; they are lost.",
         Kind.COUNTER,
         label="cause",
         values=DROP_CAUSES,
     ),
-    _row("points_damaged_total", "Points lost to damage of the spool's files.", Kind.COUNTER),
-    _row("requests_total", "Requests that the server answered with success.", Kind.COUNTER),
-    _row(
-        "request_errors_total",
+    agent_row("influxdb_points_damaged_total", "Points lost to damage of the spool's files.", Kind.COUNTER),
+    agent_row("influxdb_requests_total", "Requests that the server answered with success.", Kind.COUNTER),
+    agent_row(
+        "influxdb_request_errors_total",
         "Requests that failed, by error.",
         Kind.COUNTER,
         label="error",
         values=WRITE_ERRORS,
     ),
-    _row(
-        "spool_write_errors_total",
+    agent_row(
+        "influxdb_spool_write_errors_total",
         "Times that the disk refused what was to be kept.",
         Kind.COUNTER,
     ),
-    _row(
-        "last_success_timestamp_seconds",
+    agent_row(
+        "influxdb_last_success_timestamp_seconds",
         "When the server acknowledged points last, as Unix time; absent until it did.",
         Kind.GAUGE,
         unit=Unit.SECONDS,

@@ -165,7 +165,7 @@ READ_ERRORS = (
 _READER_CADENCES = (Cadence.FAST.value, Cadence.LINKS.value, Cadence.SLOW.value)
 
 
-def _agent(
+def agent_row(
     name: str,
     text: str,
     kind: Kind,
@@ -174,6 +174,16 @@ def _agent(
     label: str | None = None,
     values: tuple[str, ...] = (),
 ) -> Metric:
+    """Make a row of the agent's account of itself.
+
+    Args:
+        name: Name without `agent_`.
+        text: Help.
+        kind: Behaviour over time.
+        unit: Base unit.
+        label: Name of its label, if it has one.
+        values: Values of that label.
+    """
     return Metric(
         name=f"agent_{name}",
         kind=kind,
@@ -183,14 +193,15 @@ def _agent(
         level=Level.CORE,
         cadence=Cadence.AGENT,
         help=text,
+        maximum=1 if kind is Kind.STATE else float(2**63),
         label=label,
         parts=derived(*values),
     )
 
 
 AGENT = (
-    _agent("nvml_up", "1 while the agent reads the GPUs through NVML, 0 while it cannot.", Kind.GAUGE),
-    _agent(
+    agent_row("nvml_up", "1 while the agent reads the GPUs through NVML, 0 while it cannot.", Kind.GAUGE),
+    agent_row(
         "sample_age_seconds",
         "Age of the oldest value of the cadence when the exposition was made.",
         Kind.GAUGE,
@@ -198,7 +209,7 @@ AGENT = (
         label="cadence",
         values=_READER_CADENCES,
     ),
-    _agent(
+    agent_row(
         "sweep_seconds",
         "Time that the last sweep of the cadence took, in NVML for the most part.",
         Kind.GAUGE,
@@ -206,17 +217,17 @@ AGENT = (
         label="cadence",
         values=_READER_CADENCES,
     ),
-    _agent(
+    agent_row(
         "reader_restarts_total",
         "Times that the reader was started anew because it hung or ended.",
         Kind.COUNTER,
     ),
-    _agent(
+    agent_row(
         "read_errors_total",
         "Values that could not be read or were impossible, by error.",
         Kind.COUNTER,
         label="error",
         values=READ_ERRORS,
     ),
-    _agent("nvml_calls_total", "Calls made to NVML.", Kind.COUNTER),
+    agent_row("nvml_calls_total", "Calls made to NVML.", Kind.COUNTER),
 )
