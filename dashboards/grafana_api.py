@@ -202,6 +202,9 @@ class Grafana:
             number = error.os_error.errno
             why = os.strerror(number) if number is not None and number > 0 else short(error)
             raise GrafanaError(f"no Grafana answers at {self._url}: {why}; is --url right?") from None
+        except UnicodeError:
+            # The codec of host names raises it (RFC 3490): a part is empty, or longer than 63 letters.
+            raise GrafanaError(f"{self._url}: that is no name of a host; is --url right?") from None
         except TooLargeError as error:
             raise GrafanaError(f"{self._url}: {error}; is it a Grafana?") from None
         except aiohttp.ClientError:

@@ -186,6 +186,11 @@ def test_nobody_listens(token_file: str, capsys: pytest.CaptureFixture[str]) -> 
     )
 
 
+def test_a_host_that_can_have_no_such_name(token_file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dashboards", "push", "--url", "http://a..b", "--token-file", token_file]) == 1
+    assert capsys.readouterr().err == "rackwatt: http://a..b: that is no name of a host; is --url right?\n"
+
+
 def test_a_grafana_that_hangs(
     double: GrafanaDouble,
     token_file: str,
