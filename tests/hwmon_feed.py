@@ -57,7 +57,14 @@ class FeedWatch:
         self.feed = HwmonFeed(self.jobs, tree, spacing_seconds=0.0, monotonic=lambda: self.now)
 
     async def run(self, until: Callable[[], bool], seconds: float = 0.0) -> None:
-        """Move the clock, run the jobs once, and wait for what comes of it."""
+        """Move the clock, run the jobs once, and wait for what comes of it.
+
+        What was asked for before is over first, unless it hangs: a thread that has told its last may not have
+        ended yet, and a round beside it would leave out what it still holds.
+        """
+        for _ in range(250):
+            if self.feed._rounds._running:
+                await asyncio.sleep(0.002)
         self.now += seconds
         await self.jobs.run()
         await eventually(until)
